@@ -40,7 +40,7 @@ class Bench(unittest.TestCase):
         rows = bench('rwf')
         own, containers = self.of('rwf', rows), self.of('codec', rows)
         converted = self.of('json', rows)
-        self.assertEqual((len(own), len(own) + len(containers) + len(converted)), (6, len(rows)))
+        self.assertEqual((len(own), len(own) + len(containers) + len(converted)), (9, len(rows)))
         self.assertTrue(all(row['ns']['median'] > 0 for row in own + converted), rows)
         self.assertEqual({row['case'] for row in converted}, {'update-74-bytes', 'map'})
         names = {'update-74-bytes', 'element-list', 'filter-list', 'map', 'series', 'vector'}

@@ -65,15 +65,15 @@ config::section! {
         /// A client for which more bytes wait is sent the newest values when it has room, in place of every update
         /// (docs/guides/slow-clients.md); 0 for never. Below the port's backlog_max_bytes, at which the client is
         /// disconnected.
-        conflate_above_bytes: u64 = 8_388_608, range 0..=17_179_869_184;
+        conflate_above_bytes: u64 = 0, range 0..=17_179_869_184;
         /// The same for a client whose oldest byte has waited so long; 0 for never.
-        conflate_above_ms: u32 = 5_000, range 0..=3_600_000;
+        conflate_above_ms: u32 = 0, range 0..=3_600_000;
         /// A client that is sent the newest values has room for them while no more bytes wait for it.
         conflated_room_bytes: u64 = 65_536, range 0..=17_179_869_184;
         /// A client that is sent the newest values is sent every update again when it had room for so long.
         tick_after_ms: u32 = 2_000, range 0..=3_600_000;
         /// A client whose oldest byte has waited so long is disconnected; 0 for never.
-        disconnect_after_ms: u32 = 60_000, range 0..=86_400_000;
+        disconnect_after_ms: u32 = 0, range 0..=86_400_000;
         /// Services of whose items an update changes only the fields that it has. In others a field's old value
         /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
         /// have to be told the same: `ripples` of `source_distributor.services`.
@@ -170,16 +170,25 @@ mod tests {
         let off =
             load("conflate_above_bytes = 0\nconflate_above_ms = 0\ndisconnect_after_ms = 0").expect("legal");
         assert_eq!((off.conflate_above_bytes, off.conflate_above, off.disconnect_after), (None, None, None));
-        let on = load("").expect("legal");
+        assert_eq!(
+            load("").expect("legal"),
+            off,
+            "every client gets every update unless somebody wants it so"
+        );
+        let on =
+            load("conflate_above_bytes = 8_388_608\nconflate_above_ms = 5_000\ndisconnect_after_ms = 60_000");
+        let on = on.expect("legal");
         assert!(on.conflate_above_bytes.is_some_and(|bytes| bytes > on.room_bytes));
         assert!(on.conflate_above.is_some() && on.conflate_above < on.disconnect_after);
     }
 
     #[test]
     fn steps_have_to_be_in_order() {
-        let error = load("conflated_room_bytes = 8_388_608").expect_err("no hysteresis");
+        let error = load("conflate_above_bytes = 8_388_608\nconflated_room_bytes = 8_388_608")
+            .expect_err("no hysteresis");
         assert!(error.contains("conflated_room_bytes"), "{error}");
-        let error = load("disconnect_after_ms = 5_000").expect_err("no time to conflate");
+        let error =
+            load("conflate_above_ms = 5_000\ndisconnect_after_ms = 5_000").expect_err("no time to conflate");
         assert!(error.contains("disconnect_after_ms"), "{error}");
     }
 }
