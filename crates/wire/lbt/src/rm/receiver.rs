@@ -113,7 +113,7 @@ impl ReceiverTransport for Listener {
         datagram: &[u8],
         sink: &mut S,
     ) -> Result<(), WireError> {
-        let packet = Packet::parse(datagram)?;
+        let mut packet = Packet::parse(datagram)?;
         let (source, header) = (*from.ip(), packet.session());
         let Listener { key, .. } = session.transport();
         let is_first = source == key.source;
@@ -122,7 +122,6 @@ impl ReceiverTransport for Listener {
             let (found, limit) = (header.session_id, key.session.session_id);
             return Err(WireError::Inconsistent { part: Part::LbtrmHeader, found, limit });
         }
-        let mut packet = packet;
         let (bare, is_sealed) = session.open(datagram)?;
         if is_sealed {
             packet = Packet::parse(bare)?;
