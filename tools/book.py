@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 
-from documents import ROOT, ROOT_PAGES
+from documents import FOLDERS, ROOT, ROOT_PAGES
 
 
 def main(words):
@@ -21,12 +21,14 @@ def main(words):
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(os.path.join(ROOT, 'docs'), pages)
     shutil.copy(os.path.join(ROOT, 'book.toml'), words[0])
+    # Folders of sources have pages of their own, which are not in the book.
+    outside = re.compile(r'\[((?:[^\[\]]|`[^`]*`)*)\]\((?:%s)/[^()\s]*\)' % '|'.join(FOLDERS))
     for page in ROOT_PAGES:
         if page != 'README.md':
             with open(os.path.join(ROOT, page), encoding='utf-8') as f:
                 text = f.read()
             with open(os.path.join(pages, page), 'w', encoding='utf-8') as f:
-                f.write(re.sub(r'\]\(docs/', '](', text))
+                f.write(outside.sub(r'\1', re.sub(r'\]\(docs/', '](', text)))
     names = '|'.join(re.escape(page) for page in ROOT_PAGES if page != 'README.md')
     for folder, _, files in os.walk(pages):
         depth = os.path.relpath(folder, pages).count(os.sep) + (folder != pages)

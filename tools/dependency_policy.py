@@ -22,19 +22,24 @@ PREFIX = 'tickcast-'
 
 
 class Workspace:
-    """What `cargo metadata` says: packages, what each is built on, the rooms among them."""
+    """What `cargo metadata` says: packages, what each is built on, the crates of ours among them."""
 
     def __init__(self, metadata):
         self.packages = {package['id']: package for package in metadata['packages']}
         members = set(metadata['workspace_members'])
-        self.rooms = {room_of(p['name']): p for p in metadata['packages'] if p['id'] in members}
+        self.root = metadata['workspace_root']
+        self.crates = {crate_of(p['name']): p for p in metadata['packages'] if p['id'] in members}
         self.graph = {node['id']: node['deps'] for node in metadata['resolve']['nodes']}
 
     def outside(self):
-        """Packages that are not rooms, by name and version."""
-        rooms = {package['id'] for package in self.rooms.values()}
-        others = (package for key, package in self.packages.items() if key not in rooms)
+        """Packages of others, by name and version."""
+        ours = {package['id'] for package in self.crates.values()}
+        others = (package for key, package in self.packages.items() if key not in ours)
         return sorted(others, key=lambda package: (package['name'], package['version']))
+
+    def folder(self, name):
+        """The folder of a crate of ours, from the root of the workspace."""
+        return os.path.relpath(os.path.dirname(self.crates[name]['manifest_path']), self.root)
 
     def built_on(self, package_id):
         """All that a package is built on, directly or not, itself excluded: {name: the path that leads there}."""
@@ -42,7 +47,7 @@ class Workspace:
         while waiting:
             key, path = waiting.pop(0)
             for dep in self.graph.get(key, ()):
-                name = room_of(self.packages[dep['pkg']]['name'])
+                name = crate_of(self.packages[dep['pkg']]['name'])
                 is_built = any(kind['kind'] is None for kind in dep['dep_kinds'])
                 if is_built and name not in found:
                     found[name] = path + (name,)
@@ -50,20 +55,42 @@ class Workspace:
         return found
 
 
-def room_of(name):
-    """The room of a package of ours; any other package's own name."""
+class Layers:
+    """The folders of the policy, lowest first; some stand at one height."""
+
+    def __init__(self, policy):
+        self.heights = policy['layers']['folders']
+        self.for_tests = policy['layers']['for_tests']
+
+    def folders(self):
+        return [folder for height in self.heights for folder in height]
+
+    def layer_of(self, folder):
+        """(height, folder of the layer) of a crate in `folder`: it is that folder, or right in it. None outside."""
+        for height, layers in enumerate(self.heights):
+            for layer in layers:
+                if layer in (folder, os.path.dirname(folder)):
+                    return height, layer
+        return None
+
+
+def crate_of(name):
+    """The short name of a crate of ours; any other package's own name."""
     return name.removeprefix(PREFIX)
 
 
 def violations(workspace, policy, manifests):
-    """All violations. `manifests` are the Cargo.toml of the rooms by name, and of the workspace under ''."""
+    """All violations. `manifests` are the Cargo.toml of our crates by name, and of the workspace under ''."""
     checks = (
         licences(workspace, policy),
         sources(workspace, policy),
         banned(workspace, policy),
         duplicates(workspace, policy),
-        room_list(workspace, policy),
-        room_dependencies(workspace, policy),
+        crate_list(workspace, policy),
+        folders(workspace, policy),
+        layers(workspace, policy),
+        permissions(workspace, policy),
+        unused_permissions(workspace, policy),
         purity(workspace, policy),
         lints(workspace, policy, manifests),
     )
@@ -119,46 +146,107 @@ def compatible(version):
     return tuple(parts[: significant + 1])
 
 
-def room_list(workspace, policy):
-    rooms = policy['rooms']
-    for name in sorted(workspace.rooms.keys() - rooms.keys()):
-        yield 'room %s: is not in the policy; add it under [rooms.%s] with what it may use' % (name, name)
-    for name in sorted(rooms.keys() - workspace.rooms.keys()):
-        yield 'room %s: stands in the policy and is not in the workspace; remove it there' % name
-    below = []
-    for name, room in rooms.items():
-        for used in room['may_use']:
-            if used in rooms and used not in below:
-                yield 'room %s: may use %s by the policy, which is not below it; arrows go down only' % (name, used)
-        below.append(name)
+def crate_list(workspace, policy):
+    crates = policy['crates']
+    for name in sorted(workspace.crates.keys() - crates.keys()):
+        yield 'crate %s: is not in the policy; add it under [crates.%s] with what it may use' % (name, name)
+    for name in sorted(crates.keys() - workspace.crates.keys()):
+        yield 'crate %s: stands in the policy and is not in the workspace; remove it there' % name
 
 
-def room_dependencies(workspace, policy):
-    for name, package in sorted(workspace.rooms.items()):
-        room = policy['rooms'].get(name)
-        if room is None:
+def folders(workspace, policy):
+    known, used = Layers(policy), set()
+    for name in sorted(workspace.crates):
+        layer = known.layer_of(workspace.folder(name))
+        if layer is None:
+            yield 'crate %s: stands in %s; allowed: in a folder of [layers]: %s' % (
+                name, workspace.folder(name), ', '.join(known.folders()))
+        else:
+            used.add(layer[1])
+    for folder in known.folders():
+        if folder not in used:
+            yield 'folder %s: stands under [layers] and has no crate; remove it there' % folder
+    for name in known.for_tests:
+        if name not in workspace.crates:
+            yield 'crate %s: stands under [layers] and is not in the workspace; remove it there' % name
+
+
+def layers(workspace, policy):
+    """No crate uses one of a higher folder; within a height the order of the policy is that of the arrows."""
+    known, order = Layers(policy), list(policy['crates'])
+    for name, package in sorted(workspace.crates.items()):
+        own = known.layer_of(workspace.folder(name))
+        for used, kind in uses_of(package):
+            if used not in workspace.crates or kind == 'dev' and used in known.for_tests:
+                continue
+            other = known.layer_of(workspace.folder(used))
+            if own is None or other is None:
+                continue
+            if other[0] > own[0]:
+                yield 'crate %s: uses %s%s, and %s is above %s' % (name, used, OF_KIND[kind], other[1], own[1])
+            elif other[0] == own[0] and is_behind(order, used, name):
+                yield 'crate %s: uses %s%s, which stands behind it under [crates]; arrows go one way within %s' % (
+                    name, used, OF_KIND[kind], ', '.join(known.heights[own[0]]))
+
+
+def is_behind(order, one, other):
+    return one in order and other in order and order.index(one) > order.index(other)
+
+
+OF_KIND = {None: '', 'build': ' to build', 'dev': ' in tests'}
+
+
+def uses_of(package):
+    """(name, kind) of what a crate of ours names in its manifest; the kind is None, 'build' or 'dev'."""
+    uses = {(crate_of(dependency['name']), dependency['kind']) for dependency in package['dependencies']}
+    return sorted(uses, key=lambda use: (use[0], use[1] or ''))
+
+
+def permissions(workspace, policy):
+    for name, package in sorted(workspace.crates.items()):
+        crate = policy['crates'].get(name)
+        if crate is None:
             continue
-        for dependency in package['dependencies']:
-            used, kind = room_of(dependency['name']), dependency['kind']
-            allowed = list(room['may_use'])
+        for used, kind in uses_of(package):
+            allowed = list(crate['may_use'])
             if kind == 'dev':
-                allowed += room.get('tests_may_use', [])
+                allowed += crate.get('tests_may_use', [])
             if used not in allowed:
-                yield 'room %s: uses %s%s; allowed: %s' % (
-                    name, used, {'dev': ' in tests', 'build': ' to build'}.get(kind, ''), ', '.join(allowed) or 'nothing')
+                yield 'crate %s: uses %s%s; allowed: %s' % (
+                    name, used, OF_KIND[kind], ', '.join(allowed) or 'nothing')
+
+
+def unused_permissions(workspace, policy):
+    for name, crate in policy['crates'].items():
+        if name not in workspace.crates:
+            continue
+        uses = uses_of(workspace.crates[name])
+        built_with = {used for used, kind in uses if kind != 'dev'}
+        tested_with = {used for used, kind in uses if kind == 'dev'}
+        for key, used in (('may_use', built_with), ('tests_may_use', tested_with)):
+            for permitted in crate.get(key, []):
+                if permitted not in used:
+                    yield 'crate %s: %s names %s, which it does not use%s; remove it there' % (
+                        name, key, permitted, ' outside tests' if permitted in tested_with else '')
+        for permitted in sorted(set(crate['may_use']) & set(crate.get('tests_may_use', []))):
+            yield 'crate %s: tests_may_use names %s, as may_use does; remove it there' % (name, permitted)
 
 
 def purity(workspace, policy):
-    pure = policy['pure']
-    for name in pure['rooms']:
-        if name not in workspace.rooms:
-            yield 'room %s: stands under [pure] and is not in the workspace; remove it there' % name
+    known, pure = Layers(policy), policy['pure']
+    for folder in pure['folders']:
+        if folder not in known.folders():
+            yield 'folder %s: stands under [pure] and not under [layers]' % folder
+    for name, package in sorted(workspace.crates.items()):
+        layer = known.layer_of(workspace.folder(name))
+        if layer is None or layer[1] not in pure['folders']:
             continue
-        built_on = workspace.built_on(workspace.rooms[name]['id'])
+        built_on = workspace.built_on(package['id'])
         for never in pure['never']:
             if never in built_on:
                 path = ' -> '.join((name,) + built_on[never])
-                yield 'room %s: is pure and built on %s (%s); allowed: no I/O, clock or randomness' % (name, never, path)
+                yield 'crate %s: is pure and built on %s (%s); allowed: no I/O, clock or randomness' % (
+                    name, never, path)
 
 
 def lints(workspace, policy, manifests):
@@ -166,21 +254,22 @@ def lints(workspace, policy, manifests):
     if level_of(common, 'rust', 'unsafe_code') != 'forbid':
         yield 'workspace: lint unsafe_code is not "forbid" under [workspace.lints.rust]'
     own = policy['own_lints']
-    for name in sorted(workspace.rooms):
+    for name in sorted(workspace.crates):
         table = manifests[name].get('lints', {})
         if name not in own:
             if table != {'workspace': True}:
-                yield 'room %s: has lints of its own; allowed: [lints] workspace = true, or a reason under [own_lints]' % name
+                yield ('crate %s: has lints of its own; allowed: [lints] workspace = true, or a reason under [own_lints]'
+                       % name)
             continue
         for tool, lint in [(tool, lint) for tool in common for lint in common[tool] if lint != 'unsafe_code']:
             if table.get('workspace') is not True and level_of(table, tool, lint) != level_of(common, tool, lint):
-                yield 'room %s: lint %s is not %s as in the workspace; only unsafe_code may differ' % (
+                yield 'crate %s: lint %s is not %s as in the workspace; only unsafe_code may differ' % (
                     name, lint, level_of(common, tool, lint))
         for tool, lint in (('rust', 'unsafe_op_in_unsafe_fn'), ('clippy', 'undocumented_unsafe_blocks')):
             if level_of(table, tool, lint) not in ('deny', 'forbid'):
-                yield 'room %s: may contain unsafe and does not deny lint %s' % (name, lint)
-    for name in sorted(own.keys() - workspace.rooms.keys()):
-        yield 'room %s: stands under [own_lints] and is not in the workspace; remove it there' % name
+                yield 'crate %s: may contain unsafe and does not deny lint %s' % (name, lint)
+    for name in sorted(own.keys() - workspace.crates.keys()):
+        yield 'crate %s: stands under [own_lints] and is not in the workspace; remove it there' % name
 
 
 def level_of(table, tool, lint):
@@ -212,7 +301,7 @@ def main():
     try:
         workspace = Workspace(read_metadata())
         policy = read_toml(arguments.policy)
-        manifests = {name: read_toml(package['manifest_path']) for name, package in workspace.rooms.items()}
+        manifests = {name: read_toml(package['manifest_path']) for name, package in workspace.crates.items()}
         manifests[''] = read_toml(os.path.join(ROOT, 'Cargo.toml'))
         found = violations(workspace, policy, manifests)
     except (OSError, KeyError, ValueError) as error:
@@ -221,8 +310,8 @@ def main():
     for violation in found:
         print(violation)
     outside = len(workspace.outside())
-    print('%d rooms, %d crates of others: %s' % (
-        len(workspace.rooms), outside, '%d violations' % len(found) if found else 'as the policy has it'))
+    print('%d crates, %d of others: %s' % (
+        len(workspace.crates), outside, '%d violations' % len(found) if found else 'as the policy has it'))
     return 1 if found else 0
 
 

@@ -17,6 +17,8 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 SUMMARY = 'docs/SUMMARY.md'
 # Pages beside the sources that the book takes in (tools/book.py).
 ROOT_PAGES = ('README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md')
+# Folders whose README.md files tell what is inside: checked like pages, and not in the book.
+FOLDERS = ('crates', 'bindings')
 # Written by the program or a tool, and held by a test.
 GENERATED = ('docs/configuration.md', 'docs/cli.md', 'docs/counters.md')
 WORDS_MAX = 35
@@ -37,7 +39,17 @@ def pages(root=ROOT):
     found = [page for page in ROOT_PAGES if os.path.exists(os.path.join(root, page))]
     for folder, _, names in os.walk(os.path.join(root, 'docs')):
         found += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith('.md')]
-    return sorted(found)
+    return sorted(found + folder_pages(root))
+
+
+def folder_pages(root=ROOT):
+    """Paths of the README.md files of folders of sources."""
+    found = []
+    for top in FOLDERS:
+        for folder, folders, names in os.walk(os.path.join(root, top)):
+            folders[:] = [name for name in folders if name not in NO_SOURCES]
+            found += [os.path.relpath(os.path.join(folder, n), root) for n in names if n == 'README.md']
+    return found
 
 
 def read(page, root=ROOT):
@@ -237,7 +249,8 @@ def filled(text, root=ROOT):
 def summary_faults(root=ROOT):
     """Pages of the book that its table of contents does not have, or has twice."""
     listed = [os.path.normpath(os.path.join('docs', t)) for _, t in links(read(SUMMARY, root))]
-    wanted = [page for page in pages(root) if page != SUMMARY and page != 'README.md']
+    outside = {SUMMARY, 'README.md', *folder_pages(root)}
+    wanted = [page for page in pages(root) if page not in outside]
     found = [(1, '%s is not in the table of contents' % page) for page in wanted if page not in listed]
     return found + [(1, '%s is listed twice' % page) for page in sorted(set(listed)) if listed.count(page) > 1]
 

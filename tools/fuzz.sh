@@ -46,7 +46,7 @@ libfuzzer() {
 }
 
 mode=${MODE:-$(libfuzzer_is_possible && echo libfuzzer || echo stable)}
-echo "MODE=$mode RUNS=$runs SEED=$seed TARGETS='${targets[*]}'"
+echo "repeat with: MODE=$mode RUNS=$runs SEED=$seed TARGETS='${targets[*]}' make fuzz"
 [ "$mode" != libfuzzer ] || step "libFuzzer" build_libfuzzer
 for name in "${targets[@]}"; do
     case $mode in

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make bench` measures beside Tickcast and this machine lacks, into a directory of the build:
 #   nats-server   built by Go from its source, or else Debian's package;
-#   aeron-peer    Aeron's C media driver and client behind the roles of the bench (crates/lab/peers/aeron);
+#   aeron-peer    Aeron's C media driver and client as an end of the bench (crates/lab/peers/aeron);
 #   zeromq-peer   libzmq likewise (crates/lab/peers/zeromq).
 # Each that cannot be had is said, and the rest goes on; the tables of the bench say what was left out.
 set -uo pipefail

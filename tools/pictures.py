@@ -23,7 +23,7 @@ from terminal import frames, terminal  # noqa: E402
 
 IMAGES = os.path.join(ROOT, 'docs', 'images')
 RECORDING = os.path.join(IMAGES, 'watch.json')
-ROWS, COLUMNS = 24, 110
+ROWS, COLUMNS = 24, 124
 FRAMES_MAX = 24
 
 

@@ -39,6 +39,7 @@ def shown(prefix, name, kind):
 def counters_page():
     lines = ['# Counters', '',
              'What `/metrics` and `tickcast counters` show. Names that end in `_total` only grow; the others are values of the moment. `/metrics` puts `tickcast_` before each name.',
+             '`/metrics` shows the counters of a transport (`lbtrm_`, `lbtru_`, `lbttcp_`), of `xdp_socket_`, `event_queue_`, `lbm_retention_`, `lbm_recovery_` and `hot_failover_` from the time on when one of them has moved. They then stay until the daemon ends. `tickcast counters` always shows them.',
              'This page is written by `tools/reference.py counters` from the tables in the source.', '']
     for prefix, meaning, rows in sets():
         lines += ['## `%s`' % prefix, '', meaning, '', '| counter | unit | meaning |', '|---|---|---|']

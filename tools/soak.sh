@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Random tests for long: each run begins at other seeds and says which. A failure names its seed; SEED=n repeats it.
+# Random tests for long: each run begins at other seeds. A failure prints the command that repeats it.
 #   RUNS    runs of each simulated system (1000), ten times as many of the reliable transports, a tenth of real processes
 #   CASES   cases of each property test (20000)
 #   KILLS   processes killed while they use shared memory (10000)

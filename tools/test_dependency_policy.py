@@ -1,6 +1,7 @@
 """Each rule of the dependency policy, passed and broken."""
 
 import copy
+import os
 import unittest
 
 import dependency_policy
@@ -17,46 +18,63 @@ POLICY = {
     'sources': {'registries': [REGISTRY]},
     'banned': {'openssl': 'one TLS library'},
     'duplicates': {},
-    'pure': {'rooms': ['rwf'], 'never': ['libc', 'net']},
+    'layers': {
+        'folders': [['crates/wire'], ['crates/io'], ['crates/clients', 'bindings'], ['tickcast']],
+        'for_tests': ['kit'],
+    },
+    'pure': {'folders': ['crates/wire'], 'never': ['libc', 'net']},
     'own_lints': {'net': 'system calls'},
-    'rooms': {
-        'rwf': {'may_use': ['slab'], 'tests_may_use': ['proptest']},
+    'crates': {
+        'rwf': {'may_use': ['slab']},
         'net': {'may_use': ['libc']},
-        'tickcast': {'may_use': ['rwf', 'net']},
+        'client': {'may_use': ['rwf', 'net']},
+        'python': {'may_use': ['net']},
+        'kit': {'may_use': []},
+        'tickcast': {'may_use': ['rwf', 'client']},
     },
 }
 NET_LINTS = {
     'rust': {'missing_docs': 'warn', 'unsafe_op_in_unsafe_fn': 'deny'},
     'clippy': {'all': {'level': 'warn', 'priority': -1}, 'undocumented_unsafe_blocks': 'deny'},
 }
+INHERITED = {'lints': {'workspace': True}}
 MANIFESTS = {
     '': {'workspace': {'lints': COMMON}},
-    'rwf': {'lints': {'workspace': True}},
     'net': {'lints': NET_LINTS},
-    'tickcast': {'lints': {'workspace': True}},
+    **{name: INHERITED for name in ('rwf', 'client', 'python', 'kit', 'tickcast')},
 }
 
 
+def package_of(name):
+    """The package of a crate of ours."""
+    return name if name == 'tickcast' else 'tickcast-' + name
+
+
 class Fixture:
-    """Three rooms on two crates, as `cargo metadata` tells it; tests break one thing at a time."""
+    """Six crates of ours on two of others, as `cargo metadata` tells it; tests break one thing at a time."""
 
     def __init__(self):
         self.policy, self.manifests = copy.deepcopy(POLICY), copy.deepcopy(MANIFESTS)
         self.packages, self.members, self.edges = [], [], {}
         self.crate('slab', '0.4.9')
         self.crate('libc', '0.2.1')
-        self.room('tickcast-rwf', {'slab': None})
-        self.room('tickcast-net', {'libc': None})
-        self.room('tickcast', {'tickcast-rwf': None, 'tickcast-net': None})
+        self.own('crates/wire/rwf', ['slab'])
+        self.own('crates/io/net', ['libc'])
+        self.own('crates/clients/client', ['rwf', 'net'])
+        self.own('bindings/python', ['net'])
+        self.own('tickcast/kit', [])
+        self.own('tickcast', ['rwf', 'client'])
 
     def crate(self, name, version, licence='MIT OR Apache-2.0', source=REGISTRY, uses=()):
-        self.package(name, version, licence, source, {used: None for used in uses})
+        self.package(name, version, licence, source, '/elsewhere/%s' % name, uses)
 
-    def room(self, name, uses):
-        self.package(name, '0.1.0', 'Apache-2.0', None, uses)
+    def own(self, folder, uses):
+        """A crate of ours in a folder of the workspace."""
+        name = package_of(os.path.basename(folder))
+        self.package(name, '0.1.0', 'Apache-2.0', None, '/work/%s' % folder, uses)
         self.members.append('%s 0.1.0' % name)
 
-    def package(self, name, version, licence, source, uses):
+    def package(self, name, version, licence, source, folder, uses):
         key = '%s %s' % (name, version)
         self.packages.append({
             'id': key,
@@ -64,26 +82,35 @@ class Fixture:
             'version': version,
             'license': licence,
             'source': source,
-            'manifest_path': '/elsewhere/%s/Cargo.toml' % name,
+            'manifest_path': '%s/Cargo.toml' % folder,
             'dependencies': [],
         })
         self.edges[key] = {}
-        for used, kind in uses.items():
-            self.use(name, used, kind)
+        for used in uses:
+            self.use(name, used)
 
     def named(self, name):
-        return next(package for package in self.packages if package['name'] == name)
+        return next(package for package in self.packages if package['name'] in (name, package_of(name)))
 
     def use(self, name, used, kind=None):
-        self.named(name)['dependencies'].append({'name': used, 'kind': kind})
+        """The manifest of one names the other."""
+        self.named(name)['dependencies'].append({'name': self.named(used)['name'], 'kind': kind})
         self.edges[self.named(name)['id']][self.named(used)['id']] = kind
+
+    def permit(self, name, used, key='may_use'):
+        self.policy['crates'][name].setdefault(key, []).append(used)
 
     def found(self):
         nodes = [
             {'id': key, 'deps': [{'pkg': used, 'dep_kinds': [{'kind': kind}]} for used, kind in uses.items()]}
             for key, uses in self.edges.items()
         ]
-        metadata = {'packages': self.packages, 'workspace_members': self.members, 'resolve': {'nodes': nodes}}
+        metadata = {
+            'packages': self.packages,
+            'workspace_members': self.members,
+            'workspace_root': '/work',
+            'resolve': {'nodes': nodes},
+        }
         return violations(Workspace(metadata), self.policy, self.manifests)
 
 
@@ -129,65 +156,122 @@ class Rules(unittest.TestCase):
         self.fixture.policy['duplicates'] = {'slab': 'until all have moved'}
         self.assert_found('slab: stands under [duplicates] and comes in one version')
 
-    def test_a_room_uses_what_it_may_and_nothing_else(self):
+    def test_a_crate_uses_what_it_may_and_nothing_else(self):
         self.fixture.crate('tokio', '1.0.0')
-        self.fixture.use('tickcast', 'tokio')
-        self.assert_found('room tickcast: uses tokio; allowed: rwf, net')
-
-    def test_a_room_may_not_use_one_that_is_not_on_its_list(self):
-        self.fixture.use('tickcast-net', 'tickcast-rwf')
-        self.assert_found('room net: uses rwf; allowed: libc')
+        self.fixture.use('client', 'tokio')
+        self.fixture.use('kit', 'tokio', 'build')
+        self.assert_found('crate client: uses tokio; allowed: rwf, net',
+                          'crate kit: uses tokio to build; allowed: nothing')
 
     def test_what_is_for_tests_is_for_tests_only(self):
         self.fixture.crate('proptest', '1.0.0')
-        self.fixture.use('tickcast-rwf', 'proptest', 'dev')
+        self.fixture.permit('rwf', 'proptest', 'tests_may_use')
+        self.fixture.use('rwf', 'proptest', 'dev')
         self.assert_found()
-        self.fixture.use('tickcast-rwf', 'proptest', None)
-        self.assert_found('room rwf: uses proptest; allowed: slab')
+        self.fixture.use('rwf', 'proptest', None)
+        self.assert_found('crate rwf: uses proptest; allowed: slab')
         self.fixture.use('tickcast', 'proptest', 'dev')
-        self.assert_found('room rwf: uses proptest', 'room tickcast: uses proptest in tests')
+        self.assert_found('crate rwf: uses proptest', 'crate tickcast: uses proptest in tests')
 
-    def test_the_policy_itself_has_only_arrows_that_go_down(self):
-        self.fixture.policy['rooms']['rwf']['may_use'].append('net')
-        self.assert_found('room rwf: may use net by the policy, which is not below it')
+    def test_a_permission_that_nobody_uses_is_refused(self):
+        self.fixture.permit('tickcast', 'net')
+        self.fixture.permit('python', 'libc', 'tests_may_use')
+        self.assert_found('crate python: tests_may_use names libc, which it does not use; remove it there',
+                          'crate tickcast: may_use names net, which it does not use; remove it there')
 
-    def test_a_room_without_an_entry_and_an_entry_without_a_room_are_refused(self):
-        self.fixture.policy['rooms']['gone'] = {'may_use': []}
-        self.fixture.room('tickcast-new', {})
-        self.fixture.manifests['new'] = {'lints': {'workspace': True}}
-        self.assert_found('room new: is not in the policy', 'room gone: stands in the policy')
+    def test_a_permission_that_tests_alone_use_is_for_tests(self):
+        self.fixture.permit('python', 'rwf')
+        self.fixture.use('python', 'rwf', 'dev')
+        self.assert_found('crate python: may_use names rwf, which it does not use outside tests')
+        self.fixture.policy['crates']['python'] = {'may_use': ['net'], 'tests_may_use': ['rwf']}
+        self.assert_found()
 
-    def test_a_pure_room_is_not_built_on_system_calls_even_through_others(self):
+    def test_what_is_permitted_anyway_is_not_permitted_for_tests_as_well(self):
+        self.fixture.permit('client', 'net', 'tests_may_use')
+        self.fixture.use('client', 'net', 'dev')
+        self.assert_found('crate client: tests_may_use names net, as may_use does')
+
+    def test_a_crate_uses_none_of_a_higher_folder_though_the_policy_permits_it(self):
+        self.fixture.permit('net', 'client')
+        self.fixture.use('net', 'client')
+        self.assert_found('crate net: uses client, and crates/clients is above crates/io')
+
+    def test_what_builds_a_crate_and_what_tests_it_are_below_it_too(self):
+        self.fixture.permit('rwf', 'python')
+        self.fixture.use('rwf', 'python', 'build')
+        self.fixture.permit('net', 'client', 'tests_may_use')
+        self.fixture.use('net', 'client', 'dev')
+        self.assert_found('crate net: uses client in tests, and crates/clients is above crates/io',
+                          'crate rwf: uses python to build, and bindings is above crates/wire')
+
+    def test_tests_of_every_folder_may_use_what_is_for_tests_and_nothing_else_does(self):
+        self.fixture.permit('net', 'kit', 'tests_may_use')
+        self.fixture.use('net', 'kit', 'dev')
+        self.assert_found()
+        self.fixture.permit('client', 'kit')
+        self.fixture.use('client', 'kit')
+        self.assert_found('crate client: uses kit, and tickcast is above crates/clients')
+
+    def test_within_a_height_arrows_go_one_way(self):
+        self.fixture.permit('python', 'client')
+        self.fixture.use('python', 'client')
+        self.assert_found()
+        self.fixture.permit('client', 'python', 'tests_may_use')
+        self.fixture.use('client', 'python', 'dev')
+        self.assert_found('crate client: uses python in tests, which stands behind it under [crates]; '
+                          'arrows go one way within crates/clients, bindings')
+
+    def test_a_crate_stands_in_a_folder_that_has_a_layer(self):
+        self.fixture.own('crates/odd', [])
+        self.fixture.policy['crates']['odd'], self.fixture.manifests['odd'] = {'may_use': []}, INHERITED
+        self.assert_found('crate odd: stands in crates/odd; allowed: in a folder of [layers]: crates/wire, crates/io')
+        self.fixture.policy['layers']['folders'].insert(0, ['crates/odd'])
+        self.assert_found()
+
+    def test_a_layer_without_a_crate_is_refused(self):
+        self.fixture.policy['layers']['folders'].append(['crates/gone'])
+        self.assert_found('folder crates/gone: stands under [layers] and has no crate')
+
+    def test_a_crate_without_an_entry_and_an_entry_without_a_crate_are_refused(self):
+        self.fixture.policy['crates']['gone'] = {'may_use': []}
+        self.fixture.own('crates/io/new', [])
+        self.fixture.manifests['new'] = INHERITED
+        self.assert_found('crate new: is not in the policy', 'crate gone: stands in the policy')
+
+    def test_a_crate_of_a_pure_folder_is_not_built_on_system_calls_even_through_others(self):
         self.fixture.edges['slab 0.4.9']['libc 0.2.1'] = None
-        self.assert_found('room rwf: is pure and built on libc (rwf -> slab -> libc)')
+        self.assert_found('crate rwf: is pure and built on libc (rwf -> slab -> libc)')
 
-    def test_the_tests_of_a_pure_room_may_use_what_they_need(self):
+    def test_the_tests_of_a_pure_crate_may_use_what_they_need(self):
         self.fixture.crate('proptest', '1.0.0', uses=['libc'])
-        self.fixture.use('tickcast-rwf', 'proptest', 'dev')
+        self.fixture.permit('rwf', 'proptest', 'tests_may_use')
+        self.fixture.use('rwf', 'proptest', 'dev')
         self.assert_found()
 
     def test_unsafe_is_forbidden_in_the_workspace(self):
         self.fixture.manifests['']['workspace']['lints']['rust']['unsafe_code'] = 'warn'
         self.assert_found('workspace: lint unsafe_code is not "forbid"')
 
-    def test_a_room_that_does_not_inherit_the_lints_is_refused(self):
+    def test_a_crate_that_does_not_inherit_the_lints_is_refused(self):
         self.fixture.manifests['rwf'] = {}
         self.fixture.manifests['tickcast'] = {'lints': {'rust': {'unsafe_code': 'forbid'}}}
-        self.assert_found('room rwf: has lints of its own', 'room tickcast: has lints of its own')
+        self.assert_found('crate rwf: has lints of its own', 'crate tickcast: has lints of its own')
 
     def test_lints_of_ones_own_differ_in_unsafe_code_alone(self):
         del self.fixture.manifests['net']['lints']['rust']['missing_docs']
         self.fixture.manifests['net']['lints']['clippy']['all'] = 'allow'
-        self.assert_found('room net: lint missing_docs is not warn', 'room net: lint all is not warn')
+        self.assert_found('crate net: lint missing_docs is not warn', 'crate net: lint all is not warn')
 
-    def test_a_room_that_may_contain_unsafe_must_have_it_explained(self):
+    def test_a_crate_that_may_contain_unsafe_must_have_it_explained(self):
         self.fixture.manifests['net']['lints']['rust']['unsafe_op_in_unsafe_fn'] = 'warn'
-        self.assert_found('room net: may contain unsafe and does not deny lint unsafe_op_in_unsafe_fn')
+        self.assert_found('crate net: may contain unsafe and does not deny lint unsafe_op_in_unsafe_fn')
 
-    def test_names_of_rooms_that_are_gone_are_refused_wherever_they_stand(self):
+    def test_names_that_are_gone_are_refused_wherever_they_stand(self):
         self.fixture.policy['own_lints']['gone'] = 'x'
-        self.fixture.policy['pure']['rooms'].append('gone')
-        self.assert_found('room gone: stands under [pure]', 'room gone: stands under [own_lints]')
+        self.fixture.policy['pure']['folders'].append('crates/gone')
+        self.fixture.policy['layers']['for_tests'].append('lost')
+        self.assert_found('crate lost: stands under [layers]', 'folder crates/gone: stands under [pure]',
+                          'crate gone: stands under [own_lints]')
 
 
 class Licences(unittest.TestCase):

@@ -1,9 +1,11 @@
 """What documents point to is there."""
 
 import ast
+import glob
 import os
 import re
 import tempfile
+import tomllib
 import unittest
 
 import book
@@ -126,6 +128,13 @@ class Tree(unittest.TestCase):
         self.page('docs/SUMMARY.md', '- [a](a.md)\n- [b](b.md)\n- [c](c.md)\n- [c](c.md)\n')
         self.assertEqual(self.said(), ['docs/c.md is listed twice'])
 
+    def test_pages_of_folders_are_checked_and_are_not_in_the_book(self):
+        os.makedirs(os.path.join(self.root, 'crates', 'wire'))
+        self.page('crates/wire/README.md', '# wire\n\n[a](../../docs/a.md), [x](x.rs)\n')
+        self.assertEqual(self.said(), ['a link to x.rs, which is not there'])
+        self.page('crates/wire/x.rs', '')
+        self.assertEqual(self.said(), [])
+
     def test_code_that_is_that_of_a_file_is_held_against_it(self):
         self.page('example.py', 'print(1)\n')
         text = '# B\n\n<!-- same as: example.py -->\n```python\n%s```\n'
@@ -137,6 +146,22 @@ class Tree(unittest.TestCase):
 class Repository(unittest.TestCase):
     def test_pages_are_as_they_should_be(self):
         self.assertEqual(documents.faults(), [])
+
+    def test_every_folder_of_crates_has_a_page_that_names_its_crates(self):
+        with open(os.path.join(ROOT, 'dependencies.toml'), 'rb') as f:
+            heights = tomllib.load(f)['layers']['folders']
+        folders = [folder for height in heights for folder in height]
+        self.assertGreater(len(folders), 5)
+        story = documents.read('crates/README.md')
+        for folder in folders:
+            with self.subTest(folder):
+                page = documents.read(folder + '/README.md')
+                self.assertLess(len(page.splitlines()), 30)
+                self.assertIn('**May use**', page)
+                self.assertIn('**Start**', page)
+                self.assertIn('(%s/README.md)' % os.path.relpath(folder, 'crates'), story)
+                for manifest in glob.glob(os.path.join(ROOT, folder, '*', 'Cargo.toml')):
+                    self.assertIn('[`%s`]' % os.path.basename(os.path.dirname(manifest)), page)
 
     def test_pictures_are_what_the_script_draws(self):
         self.assertEqual(pictures.differing(pictures.pictures()), [])

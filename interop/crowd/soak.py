@@ -17,8 +17,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'system')]
+sys.path[:0] = [HERE, os.path.join(HERE, '..'), os.path.join(HERE, '..', 'system')]
 import crowd
+import repeat
 from daemons import System
 from process import ROOT, Follower, Process, wait_until
 
@@ -215,7 +216,18 @@ def main(words):
     say({'seed': options.seed})
     result = fairness(options) if options.fairness else soak(options)
     say(result)
+    if result['wrong']:
+        repeat.show(command(options))
     return 1 if result['wrong'] else 0
+
+
+def command(options):
+    """What runs the same again."""
+    words = ['python3 interop/crowd/soak.py --seed %s' % options.seed]
+    if options.only:
+        words.append('--only %s' % options.only)
+    words.append('--fairness' if options.fairness else '--clients %d --seconds %g' % (options.clients, options.seconds))
+    return ' '.join(words)
 
 
 if __name__ == '__main__':

@@ -27,7 +27,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import repeat
 from netns import Lab, address
 
 TOPIC = 'load'
@@ -52,10 +53,10 @@ CASES = {
     'lbtru': {'transport': 'lbtru'},
     'tcp': {'transport': 'tcp'},
     'tcp-source-paced': {
-        'transport': 'tcp', 'set': ['transport_tcp_multiple_receiver_behavior=source_paced'],
+        'transport': 'tcp', 'set': ['tcp.multiple_receiver_behavior=source_paced'],
     },
     'lbtipc': {'transport': 'lbtipc'},
-    'lbtipc-receiver-paced': {'transport': 'lbtipc', 'set': ['transport_lbtipc_behavior=receiver_paced']},
+    'lbtipc-receiver-paced': {'transport': 'lbtipc', 'set': ['ipc.behavior=receiver_paced']},
 }
 PACED_BY_RECEIVERS = ('tcp', 'lbtipc-receiver-paced')
 
@@ -288,6 +289,7 @@ def main():
             print(json.dumps(scenario(binary, *of)), flush=True)
         except ScenarioError as error:
             print(json.dumps({'scenario': scenario.__name__, 'of': of, 'failed': str(error)}), flush=True)
+            repeat.show(' '.join(['python3 interop/netns/scenarios.py', *sys.argv[1:]]))
             status = 1
     return status
 

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import repeat
 import scenarios
 
 WATCHDOG_S = 180
@@ -19,6 +21,7 @@ WATCHDOG_S = 180
 
 @unittest.skipUnless(os.geteuid() == 0, 'network namespaces need root')
 @unittest.skipUnless(shutil.which('tc'), 'tc is not here')
+@repeat.printed
 class NarrowLink(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -10,9 +10,10 @@ import sys
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from ends import RECEIVER, SOURCE, Ends, program
 from netns import Lab, NetnsError
+import repeat
 
 MESSAGES, RATE = 20000, 10000
 ALL_RECOVERED_PERCENT = 5
@@ -34,6 +35,7 @@ REFUSED = has_namespaces()
 
 
 @unittest.skipIf(REFUSED, REFUSED)
+@repeat.printed
 class Loss(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

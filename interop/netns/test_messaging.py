@@ -14,15 +14,17 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from ends import ROOT, WATCHDOG_S, Ends, program
 from netns import Lab, address
+import repeat
 
 JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
 MESSAGES = 20000
 LOSS_PERCENT = 5
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class Transports(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -78,7 +80,7 @@ class Transports(unittest.TestCase):
 
     def example(self, host, name, *words):
         path = os.path.join(os.path.dirname(self.program), name)
-        settings = ['transport=tcp', 'interface=' + address(host), 'transport_tcp_activity_timeout_us=3000000']
+        settings = ['transport=tcp', 'interface=' + address(host), 'tcp.activity_timeout_us=3000000']
         pipes = {'stdout': subprocess.PIPE, 'text': True}
         process = self.network.popen(host, path, *words, *settings, **pipes)
         self.addCleanup(process.communicate)

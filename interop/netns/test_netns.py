@@ -11,9 +11,10 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import netns
 from netns import Lab, NetnsError, SWITCH, address
+import repeat
 
 GROUP, PORT = '239.77.1.1', 21000
 
@@ -125,6 +126,7 @@ while True:
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class Networks(unittest.TestCase):
     name = 'selftest'
 

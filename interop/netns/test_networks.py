@@ -12,13 +12,15 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from ends import WATCHDOG_S, Ends, program
 from netns import Lab, address
+import repeat
 import test_messaging
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class TwoNetworks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -86,7 +88,7 @@ class TwoNetworks(unittest.TestCase):
         path = os.path.join(os.path.dirname(self.program), name)
         settings = ['interface=' + address(host), 'interface_b=' + address(host, 1)]
         # Of one that stops without a word the others are to know soon.
-        settings += ['transport_lbtrm_activity_timeout_us=5000000']
+        settings += ['lbtrm.activity_timeout_us=5000000']
         pipes = {'stdout': subprocess.PIPE, 'text': True}
         process = self.network.popen(host, path, *words, *settings, **pipes)
         self.addCleanup(process.communicate)
@@ -96,7 +98,7 @@ class TwoNetworks(unittest.TestCase):
     def test_who_joins_late_when_network_a_is_cut_gets_everything_that_is_retained(self):
         for cut in (0, 1):
             device = 'eth%d' % cut
-            publisher = self.example(1, 'publish', 'px.%d' % cut, '80', 'late_join=true')
+            publisher = self.example(1, 'publish', 'px.%d' % cut, '80', 'recovery.late_join=true')
             time.sleep(2)
             self.network.cable(1, device, False)
             subscriber = self.example(2, 'subscribe', 'px.%d' % cut)

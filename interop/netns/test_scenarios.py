@@ -7,13 +7,16 @@ import os
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import repeat
 import scenarios
 
 RATE = 20_000
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class Scenarios(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -17,8 +17,9 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 JUDGE = os.path.join(ROOT, 'interop', 'lbm_wire.py')
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 from netns import SWITCH, Lab, address
+import repeat
 
 GROUP, PORT = '239.77.3.1', 20000
 MESSAGES, BYTES = 8000, 700  # of which two share a datagram
@@ -68,6 +69,7 @@ def drop_on_the_switch(network, percent):
 
 
 @unittest.skipIf(os.geteuid() != 0, 'network namespaces need root')
+@repeat.printed
 class Sessions(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -3,8 +3,10 @@
 Processes in Rust, C and Python that publish to each other over every transport, while they are started, closed, killed,
 stopped, forked and started again, and datagrams are lost: what was sent is delivered or reported lost, in order.
 
-  SEEDS=7,8   these lives in place of the fixed ones
-  RUNS=100    so many, from seed FROM (1) on; STEPS (60) of each; AT_ONCE (4) of them at a time
+  SEED=7      this life in place of the fixed ones
+  RUNS=100    so many, FROM seeds later; STEPS (60) of each; AT_ONCE (4) of them at a time
+
+A life that goes wrong prints the command that repeats it.
 """
 
 import concurrent.futures
@@ -16,15 +18,13 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, 'interop', 'netns')]
+sys.path[:0] = [HERE, os.path.join(ROOT, 'interop'), os.path.join(ROOT, 'interop', 'netns')]
+import repeat
 from netns import Lab
+from repeat import number
 from world import LANGUAGES, WAYS, Stuck, World
 
-FIXED = (1, 2, 3, 4)
-
-
-def number(name, default):
-    return int(os.environ.get(name, default))
+FIXED = range(1, 5)
 
 
 def commands():
@@ -72,15 +72,13 @@ def live(seed, nodes, steps):
         if os.path.exists(path) and os.path.getsize(path):
             with open(path, errors='replace') as file:
                 errors.append('%s: %s' % (process.name, file.read()[-1000:]))
-    parts = [world.report(), *errors, *wrong[:20], 'logs: %s' % world.directory, 'to repeat: SEEDS=%d' % seed]
+    parts = [world.report(), *errors, *wrong[:20], 'logs: %s' % world.directory]
     return '\n'.join(parts), world
 
 
 class Processes(unittest.TestCase):
     def test_what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_processes(self):
-        seeds = [int(seed) for seed in os.environ.get('SEEDS', '').split(',') if seed]
-        begin = number('FROM', 1)
-        seeds = seeds or (list(range(begin, begin + number('RUNS', 0))) or FIXED)
+        seeds = repeat.seeds(FIXED)
         nodes, steps = commands(), number('STEPS', 60)
         failed, ways = {}, set()
         with concurrent.futures.ThreadPoolExecutor(number('AT_ONCE', 4)) as pool:
@@ -92,6 +90,7 @@ class Processes(unittest.TestCase):
                 if wrong is not None:
                     failed[seed] = wrong
                     print(wrong, file=sys.stderr)
+                    repeat.show(repeat.unittest_command(HERE, 'Processes'), SEED=seed, STEPS=os.environ.get('STEPS'))
                     continue
                 pairs = {
                     (world.ledger.runs[run].node.name.rstrip('0123456789'), node.name.rstrip('0123456789'))
@@ -100,7 +99,7 @@ class Processes(unittest.TestCase):
                 lacking = {(a, b) for a in LANGUAGES for b in LANGUAGES if a != b} - pairs
                 self.assertFalse(lacking, 'languages that have not heard each other')
         self.assertFalse(failed, 'seeds that went wrong')
-        if seeds is FIXED:
+        if not repeat.is_given():
             self.assertEqual(ways, {(language, way) for language in WAYS for way in WAYS[language]})
 
 

@@ -73,25 +73,25 @@ class World:
         port, group = place.randrange(20000, 29000), place.randrange(1, 255)
         settings = {
             'interface': '127.0.0.1',
-            'resolver_multicast_address': '239.255.101.%d' % group,
-            'resolver_multicast_port': port,
-            'transport_lbtrm_multicast_address': '239.255.102.%d' % group,
-            'transport_lbtrm_destination_port': port,
-            'transport_lbtrm_source_port_low': 30000,
-            'transport_lbtrm_source_port_high': 40000,
+            'resolver.multicast_address': '239.255.101.%d' % group,
+            'resolver.multicast_port': port,
+            'lbtrm.multicast_address': '239.255.102.%d' % group,
+            'lbtrm.destination_port': port,
+            'lbtrm.source_port_low': 30000,
+            'lbtrm.source_port_high': 40000,
             'request_tcp_port_low': 30000,
             'request_tcp_port_high': 40000,
-            'transport_lbtipc_directory': self.memory,
-            'transport_lbtipc_transmission_window_size_bytes': 2 << 20,
+            'ipc.directory': self.memory,
+            'ipc.transmission_window_size_bytes': 2 << 20,
             'counters_directory': '',
-            'late_join': 'true' if self.rng.random() < 0.3 else 'false',
-            'transport_tcp_activity_timeout_us': 10000000,
+            'recovery.late_join': 'true' if self.rng.random() < 0.3 else 'false',
+            'tcp.activity_timeout_us': 10000000,
         }
         if self.rng.random() < 0.5:
             # Time-outs that most pauses outlast.
             for key in ('lbtrm_activity', 'lbtru_activity', 'lbtru_client_activity', 'tcp_receiver_stopped', 'lbtipc_receiver_stopped'):
                 settings['transport_%s_timeout_us' % key] = 3000000
-            settings['transport_lbtrm_sm_maximum_interval_us'] = 500000
+            settings['lbtrm.sm_maximum_interval_us'] = 500000
         return ['%s=%s' % item for item in settings.items()]
 
     def say(self, what):

@@ -22,10 +22,10 @@ class Loopback:
     def __init__(self):
         udp, tcp = free_ports(12), free_ports(6)
         self.messaging = {
-            'messaging.resolver_multicast_port': udp,
-            'messaging.transport_lbtrm_destination_port': udp + 1,
-            'messaging.transport_lbtrm_source_port_low': udp + 2,
-            'messaging.transport_lbtrm_source_port_high': udp + 11,
+            'messaging.resolver.multicast_port': udp,
+            'messaging.lbtrm.destination_port': udp + 1,
+            'messaging.lbtrm.source_port_low': udp + 2,
+            'messaging.lbtrm.source_port_high': udp + 11,
             'messaging.request_tcp_port_low': tcp,
             'messaging.request_tcp_port_high': tcp + 5,
         }

@@ -36,7 +36,7 @@ PORTS = {
 }
 UNICAST = tuple(
     ('messaging.%s_low' % name, 'messaging.%s_high' % name)
-    for name in ('resolver_unicast_port', 'transport_lbtru_port', 'transport_lbtru_receiver_port')
+    for name in ('resolver.unicast_port', 'lbtru.port', 'lbtru.receiver_port')
 )
 # The program as a user has it in the PATH; what is no key of a configuration is given as an option.
 WRAPPER = '''#!/bin/sh

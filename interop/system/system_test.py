@@ -6,11 +6,16 @@ message, so that the reason comes last.
 
 import os
 import shutil
+import sys
 import tempfile
 import unittest
 
 import expected
 from daemons import System
+from process import ROOT
+
+sys.path.insert(0, os.path.join(ROOT, 'interop'))
+import repeat
 
 
 MEMORY = '/dev/shm'

@@ -9,7 +9,7 @@ import unittest
 import rssl_bytes as rssl
 from daemons import hold_until_ready, wait_at
 from process import wait_until
-from system_test import SystemTest
+from system_test import SystemTest, repeat
 
 BATCH = 200  # connections open at a time
 PATIENCE_S = 60  # every connection of ours must be over by then
@@ -168,6 +168,7 @@ class Target:
         converse(self, flipped_messages(self.login, self.messages, 2))
 
 
+@repeat.printed
 class BadInput(SystemTest):
     """First while a market is played, with clients that watch all of it; then at rest, for the memory."""
 

@@ -92,7 +92,7 @@ class Transports(Dialling):
         cls.distributor = cls.dial_all(dialled)
         cls.p2ps = cls.system_.p2ps(sets=LINGER['p2ps'])
         cls.wait_ready(len(cls.KINDS))
-        cls.distributor.wait_count('line_certificate_failures_total', 2, provider='LATE')
+        cls.distributor.wait_count('dialled_connection_certificate_failures_total', 2, provider='LATE')
         cls.refused = cls.provider_status('LATE')
         cls.outcomes = {service: cls.outcome_of(service) for service in cls.KINDS}
         cls.metrics, cls.log = cls.distributor.metrics(), cls.distributor.log()
@@ -142,7 +142,7 @@ class Transports(Dialling):
         reason = 'TLS: a certificate is missing or not acceptable'
         self.assertEqual((self.refused['state'], self.refused['error']), ('connecting', reason))
         self.assertIn(reason, self.log)
-        failures = {name: self.metrics.sum('line_certificate_failures_total', provider=name) for name in self.KINDS}
+        failures = {name: self.metrics.sum('dialled_connection_certificate_failures_total', provider=name) for name in self.KINDS}
         self.assertEqual(failures, dict.fromkeys(self.KINDS, 0))
 
     def test_it_is_served_when_it_has_the_right_one(self):
@@ -172,8 +172,8 @@ class Names(Dialling):
         cls.system_.wait_serving(cls.p2ps, 'ADDRESS')
         cls.watcher = cls.system_.java(cls.p2ps, name='watcher', service='ADDRESS', items=ITEMS)
         wait_until(cls.watcher.has_images, 'the watcher has images', [cls.watcher, cls.distributor])
-        failed = cls.count('line_lookup_failures_total', 'by-name')
-        cls.distributor.wait_count('line_lookup_failures_total', failed + 3, provider='by-name')
+        failed = cls.count('dialled_connection_lookup_failures_total', 'by-name')
+        cls.distributor.wait_count('dialled_connection_lookup_failures_total', failed + 3, provider='by-name')
         cls.unresolved, cls.asked = cls.provider_status('by-name'), names.asked
         cls.resolving_threads = cls.threads().count('tickcast-names')
         names.answer()

@@ -4,14 +4,15 @@ import unittest
 
 from daemons import hold_until_ready, wait_at
 from network import Network, lab
-from system_test import SystemTest, needs_root
+from system_test import SystemTest, needs_root, repeat
 
 LOSS_PERCENT = 1
 SOURCE, SERVER, CLIENTS = 1, 2, 3  # hosts
-NO_RETRANSMISSION = {'messaging.transport_lbtrm_retransmit_rate_limit_bits_per_second': 0}
+NO_RETRANSMISSION = {'messaging.lbtrm.retransmit_rate_limit_bits_per_second': 0}
 
 
 @needs_root
+@repeat.printed
 class NoRetransmission(SystemTest):
     @classmethod
     def scenario(cls):

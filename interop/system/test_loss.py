@@ -11,7 +11,7 @@ import unittest
 from daemons import hold_until_ready, wait_at
 from network import Network, lab, netns
 from process import ROOT
-from system_test import SystemTest, needs_root
+from system_test import SystemTest, needs_root, repeat
 
 LOSS_PERCENT = 5
 LEAST_DROPPED = 400  # datagrams are the fewer, the busier the machine is
@@ -24,6 +24,7 @@ OTHER_JUDGE = os.path.join(ROOT, '..', 'shared', 'interop', 'check-lbm-wire')
 
 
 @needs_root
+@repeat.printed
 class FivePercent(SystemTest):
     """Feed and source distributor on one host, two P2PS on two hosts, clients of both on a fourth."""
 

@@ -11,7 +11,7 @@ from process import ROOT, WATCHDOG_S
 PORT = free_ports(16)
 PORTS = ['--rssl-port', PORT, '--provider-port', PORT + 1, '--admin-port', PORT + 2, '--websocket-port', PORT + 3]
 MESSAGING = ['--set', 'messaging.interface=127.0.0.1', '--set', 'messaging.ttl=0', '--set',
-             'messaging.resolver_multicast_port=%d' % (PORT + 4)]
+             'messaging.resolver.multicast_port=%d' % (PORT + 4)]
 COMMANDS = (
     ['--help'],
     ['--version'],

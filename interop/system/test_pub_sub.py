@@ -186,8 +186,8 @@ class ExitStatus(PubSub):
     def test_loss_is_1(self):
         # A receiver that is stopped for longer than the socket's buffer lasts, and may not ask for what it missed.
         more = {
-            'transport_lbtrm_receiver_socket_buffer_bytes': 65536,
-            'transport_lbtrm_send_naks': 'false',
+            'lbtrm.receiver_socket_buffer_bytes': 65536,
+            'lbtrm.send_naks': 'false',
         }
         sub = self.subscribe('lossy', '--quiet', '--until-end', **more)
         pub = self.tickcast('pub', 'lossy', '--size', 1000, '--rate', 2000, '--quiet', '--delay', 1)

@@ -61,6 +61,9 @@ class SlowClient(SystemTest):
         self.assertEqual(len(self.good.seen('connected')), 1)
         self.assert_finished_well(self.good)
 
+    def test_it_has_made_no_other_client_conflated(self):
+        self.assertEqual(self.metrics['p2ps_clients_conflated'], 0)
+
 
 if __name__ == '__main__':
     unittest.main()

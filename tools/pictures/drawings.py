@@ -1,6 +1,25 @@
 """What is drawn, a function for each picture."""
 
-from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, RED, Canvas
+import tomllib
+from pathlib import Path
+
+from canvas import BLUE, GREEN, GREY, INK, LINE, ORANGE, PURPLE, RED, Canvas
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What stands in a folder of crates, in a few words, and the colour of its row.
+FOLDERS = {
+    'crates/tickcast': ('the binary', 'plain'),
+    'crates/lab': ('measures and attacks the rest', 'plain'),
+    'crates/daemons': ('the parts that run', 'blue'),
+    'crates/clients': ('market data in Rust', 'green'),
+    'bindings': ('messages in C, Python', 'green'),
+    'crates/messaging': ('messages by topic, backbone', 'orange'),
+    'crates/io': ('sockets, ports', 'orange'),
+    'crates/core': ('decisions', 'purple'),
+    'crates/wire': ('formats and protocols', 'purple'),
+    'crates/base': ('time, numbers, counters', 'purple'),
+}
 
 
 def system():
@@ -245,7 +264,46 @@ def pressure():
     return c
 
 
+def crates():
+    """The layers of the dependency policy, the binary on top, with the crates that stand in each folder."""
+    policy = tomllib.loads((ROOT / 'dependencies.toml').read_text())
+    heights, pure = policy['layers']['folders'][::-1], policy['pure']['folders']
+    c = Canvas(900, 44 + 62 * len(heights), 'Crates and their folders: each folder uses those below it')
+    c.text(450, 26, 'A crate uses its own folder and those below it', 13, GREY, italic=True)
+    tops = {}
+    for at, folders in enumerate(heights):
+        y, width = 40 + at * 62, 770 / len(folders)
+        for place, folder in enumerate(folders):
+            words, kind = FOLDERS[folder]
+            x = 16 + place * width
+            tops[folder] = y
+            c.frame(x, y, width - (10 if place + 1 < len(folders) else 0), 54, folder.removeprefix('crates/'), kind)
+            c.text(x + 12, y + 40, words, 11.5, GREY, 'start')
+            left = x + (196 if len(folders) == 1 else 150)
+            for name in crates_of(folder):
+                c.box(left, y + 12, 16 + 8 * len(name), 30, name, (), kind, size=12)
+                left += 26 + 8 * len(name)
+    c.line([(808, 60), (808, c.height - 14)], GREY)
+    c.raw('<text transform="translate(826 %g) rotate(90)" font-size="11.5" fill="%s" text-anchor="middle" '
+          'font-family="Helvetica, Arial, sans-serif">uses</text>' % (c.height / 2, GREY))
+    top, bottom = min(tops[folder] for folder in pure), max(tops[folder] for folder in pure) + 54
+    c.rect(842, top, 6, bottom - top, PURPLE, radius=3)
+    for at, words in enumerate(('pure: no socket, thread,', 'clock or randomness')):
+        c.raw('<text transform="translate(%g %g) rotate(90)" font-size="11.5" fill="%s" text-anchor="middle" '
+              'font-family="Helvetica, Arial, sans-serif">%s</text>' % (872 - at * 15, (top + bottom) / 2, PURPLE, words))
+    return c
+
+
+def crates_of(folder):
+    """Names of the crates in a folder, in the order of the policy; the folder's own where it is one."""
+    if (ROOT / folder / 'Cargo.toml').exists():
+        return [Path(folder).name]
+    policy = tomllib.loads((ROOT / 'dependencies.toml').read_text())
+    return [name for name in policy['crates'] if (ROOT / folder / name / 'Cargo.toml').exists()]
+
+
 DRAWINGS = {
+    'crates': crates,
     'system': system,
     'pop': pop,
     'threads': threads,

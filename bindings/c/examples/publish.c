@@ -16,6 +16,10 @@ int main(int argc, char **argv) {
     const char *const *settings = (const char *const *)argv + 3;
     if (tickcast_context_create(NULL, settings, (size_t)argc - 3, &context)) return fail();
     if (tickcast_source_create(context, argv[1], NULL, &source)) return fail();
+    /* What is sent before a receiver has found the source does not reach it. */
+    int waited = tickcast_source_wait_for_receivers(context, source, 1, 5LL * 1000 * 1000 * 1000, NULL);
+    if (waited < 0) return fail();
+    if (waited > 0) fprintf(stderr, "nobody receives %s yet\n", argv[1]);
     for (int number = 0; number < atoi(argv[2]); number++) {
         char text[32];
         int length = snprintf(text, sizeof text, "message %d", number);

@@ -184,6 +184,8 @@ typedef struct tickcast_handlers {
     void (*on_security)(void *user, int event, const char *text);
     /* As on_end, and called before it: with the number that would have come next. `end` is valid until it returns. */
     void (*on_stream_end)(void *user, tickcast_receiver receiver, tickcast_stream stream, const tickcast_end *end);
+    /* So many receivers of the source's topic have answered, after tickcast_source_watch_receivers. */
+    void (*on_receivers)(void *user, tickcast_source source, uint32_t count);
 } tickcast_handlers;
 
 /* The version of the library, as text. */
@@ -193,7 +195,8 @@ const char *tickcast_last_error(void);
 
 /*
  * A context. `file` is the path of a TOML file with a section [messaging], or NULL; `settings` are `count` texts
- * "key=value" that stand over it, such as "interface=10.29.4.0/24". *context is NULL after an error.
+ * "key=value" that stand over it, such as "interface=10.29.4.0/24" or "lbtrm.destination_port=14401". *context is NULL
+ * after an error.
  */
 int tickcast_context_create(const char *file, const char *const *settings, size_t count, tickcast_context **context);
 /*
@@ -252,6 +255,21 @@ int tickcast_source_send(tickcast_context *context, tickcast_source source, cons
  */
 int tickcast_source_send_wait(tickcast_context *context, tickcast_source source, const void *data, size_t length,
                               uint32_t flags, int64_t timeout_ns, uint32_t *sqn);
+/*
+ * Turns until `count` receivers have found the source and get its next message, for `timeout_ns` at most (negative: for
+ * ever). What is sent before a receiver has found the source does not reach it, unless the source retains messages. 0 if
+ * so many are there, 1 if the time is over; *found (may be NULL) says how many there are. A receiver is a context that
+ * takes the topic, by name or by pattern. Those of other software, and of older versions, are not counted. Refused within
+ * callbacks.
+ */
+int tickcast_source_wait_for_receivers(tickcast_context *context, tickcast_source source, uint32_t count,
+                                       int64_t timeout_ns, uint32_t *found);
+/*
+ * The same for who turns the context himself: with `watches` 1 the source begins to ask who receives it, and on_receivers
+ * tells of each change; with 0 it ends that. *count is how many have answered; 0 unless it asks.
+ */
+int tickcast_source_watch_receivers(tickcast_context *context, tickcast_source source, int watches);
+int tickcast_source_receivers(tickcast_context *context, tickcast_source source, uint32_t *count);
 /*
  * Sends a message that other sources of the topic, here or in other processes, send as well, under the same `number`: see
  * TICKCAST_HOT_FAILOVER. The numbers of a source ascend; a jump by more than 2^30 is not believed.
@@ -394,6 +412,12 @@ int tickcast_sender_send_wait(tickcast_sender *sender, const void *data, size_t 
 int tickcast_sender_send_hot_failover(tickcast_sender *sender, uint64_t number, const void *data, size_t length,
                                       uint32_t flags);
 int tickcast_sender_flush(tickcast_sender *sender);
+/*
+ * Waits as tickcast_source_wait_for_receivers does, for a sender of `thread`. TICKCAST_ERROR_BUSY within callbacks on the
+ * library's thread.
+ */
+int tickcast_thread_wait_for_receivers(tickcast_thread *thread, const tickcast_sender *sender, uint32_t count,
+                                       int64_t timeout_ns, uint32_t *found);
 /* Ends the topic, when all of it was sent. NULL is nothing. */
 void tickcast_sender_destroy(tickcast_sender *sender);
 

@@ -142,6 +142,11 @@ impl From<&Left> for LeftValue {
     }
 }
 
+/// A number of receivers as C has it.
+pub(crate) fn number_of(receivers: usize) -> u32 {
+    u32::try_from(receivers).unwrap_or(u32::MAX)
+}
+
 type User = *mut c_void;
 
 /// `tickcast_handlers`
@@ -161,6 +166,7 @@ pub struct Handlers {
     pub on_failover_loss: Option<unsafe extern "C" fn(User, u64, *const c_char, u64, u64)>,
     pub on_security: Option<unsafe extern "C" fn(User, c_int, *const c_char)>,
     pub on_stream_end: Option<unsafe extern "C" fn(User, u64, u32, *const EndValue)>,
+    pub on_receivers: Option<unsafe extern "C" fn(User, u64, u32)>,
 }
 
 impl Handlers {
@@ -178,6 +184,7 @@ impl Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     };
 }
 
@@ -273,6 +280,13 @@ impl Handler for Calls {
     }
 
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
+        if let SourceEvent::ReceiversChanged(count) = event {
+            if let Some(call) = self.handlers.on_receivers {
+                // SAFETY: the promise of `Calls`.
+                unsafe { call(self.user, source.to_bits(), number_of(count)) };
+            }
+            return;
+        }
         let Some(call) = self.handlers.on_source_event else { return };
         let (number, peer) = match event {
             SourceEvent::ReceiverConnected(peer) => (source_events::RECEIVER_CONNECTED, Some(peer)),

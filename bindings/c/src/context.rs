@@ -209,6 +209,36 @@ impl ContextHandle {
         sent.map_err(Failure::Send)
     }
 
+    /// Turns until `count` receivers of a source are there, within `timeout`. Returns how many are.
+    pub(crate) fn wait_for_receivers(
+        &self,
+        source: Source,
+        count: usize,
+        timeout: Duration,
+    ) -> Result<usize, Failure> {
+        let (begun, mut found) = (Instant::now(), 0);
+        self.turn(|context, calls| {
+            let is_watched = context.receivers(source).is_some();
+            context.watch_receivers(source, true)?;
+            let turned = loop {
+                found = context.receivers(source).unwrap_or(0);
+                let rest = timeout.saturating_sub(begun.elapsed());
+                if found >= count || rest.is_zero() {
+                    break Ok(false);
+                }
+                if let Err(error) = context.wait(Some(ROOM_TURN.min(rest)), calls) {
+                    break Err(error);
+                }
+                self.deferred.borrow_mut().run(context, None);
+            };
+            if !is_watched {
+                context.watch_receivers(source, false)?;
+            }
+            turned
+        })?;
+        Ok(found)
+    }
+
     /// Turns until all has left that was sent, by callbacks too, within `timeout`. Returns what has not.
     fn drain(&self, timeout: Duration) -> Result<Left, Failure> {
         let (begun, mut left) = (Instant::now(), Left::default());

@@ -240,11 +240,11 @@ mod tests {
         let port = 24_000 + std::process::id() % 2_000;
         let mut settings = vec![
             "interface=127.0.0.1".to_owned(),
-            format!("resolver_multicast_port={port}"),
-            format!("transport_lbtrm_destination_port={port}"),
-            format!("transport_lbtrm_multicast_address=239.255.94.{test}"),
-            "transport_lbtrm_data_rate_limit_bits_per_second=100000".to_owned(),
-            "transport_lbtrm_retransmit_rate_limit_bits_per_second=0".to_owned(),
+            format!("resolver.multicast_port={port}"),
+            format!("lbtrm.destination_port={port}"),
+            format!("lbtrm.multicast_address=239.255.94.{test}"),
+            "lbtrm.data_rate_limit_bits_per_second=100000".to_owned(),
+            "lbtrm.retransmit_rate_limit_bits_per_second=0".to_owned(),
             "linger_us=0".to_owned(),
         ];
         for port in ["lbtrm_source_port", "tcp_port"] {

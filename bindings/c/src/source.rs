@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use messaging::{SendFlags, Source, SourceOptions, Transport};
 
+use crate::callbacks::number_of;
 use crate::context::{ContextHandle, handle, span};
 use crate::deferred::Action;
 use crate::error::{Failure, guarded};
@@ -125,6 +126,81 @@ pub unsafe extern "C" fn tickcast_source_send_wait(
             // SAFETY: the header's promise.
             unsafe { text::answer(sqn, number.0, "sqn") }?;
         }
+        Ok(0)
+    })
+}
+
+/// Writes how many receivers there are to where the caller wants it, if anywhere; whether they are fewer than `count`.
+///
+/// # Safety
+/// `place` is NULL or a place.
+pub(crate) unsafe fn answer_receivers(found: usize, count: u32, place: *mut u32) -> Result<c_int, Failure> {
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { text::answer(place, number_of(found), "found") }?;
+    }
+    Ok(c_int::from(found < count as usize))
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_wait_for_receivers(
+    context: *mut ContextHandle,
+    source: u64,
+    count: u32,
+    timeout_ns: i64,
+    found: *mut u32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let timeout = span(timeout_ns).unwrap_or(Duration::MAX);
+        let there = handle.wait_for_receivers(Source::from_bits(source), count as usize, timeout)?;
+        // SAFETY: the header's promise.
+        unsafe { answer_receivers(there, count, found) }
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// `context` is NULL or a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_watch_receivers(
+    context: *mut ContextHandle,
+    source: u64,
+    watches: c_int,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let watch = |context: &mut messaging::Context| {
+            context.watch_receivers(Source::from_bits(source), watches != 0).map_err(Failure::Io)
+        };
+        handle.enter(watch)?;
+        Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_source_receivers(
+    context: *mut ContextHandle,
+    source: u64,
+    count: *mut u32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let handle = unsafe { handle(context) }?;
+        let there = handle.enter(|context| Ok(context.receivers(Source::from_bits(source))))?;
+        // SAFETY: the header's promise.
+        unsafe { text::answer(count, number_of(there.unwrap_or(0)), "count") }?;
         Ok(0)
     })
 }

@@ -14,6 +14,7 @@ use crate::callbacks::{AskedValue, Calls, Handlers, LeftValue};
 use crate::context::{answer_left, configuration, handlers_of, span};
 use crate::error::{Failure, guarded};
 use crate::receiver::options_of;
+use crate::source::answer_receivers;
 use crate::source::transport_of;
 use crate::text;
 
@@ -447,6 +448,31 @@ pub unsafe extern "C" fn tickcast_sender_flush(sender: *mut SenderHandle) -> c_i
         // SAFETY: the header's promise.
         unsafe { sender.as_mut() }.ok_or(Failure::Null("sender"))?.0.flush();
         Ok(0)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The pointers are what the header says, or NULL; the sender is not destroyed meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tickcast_thread_wait_for_receivers(
+    thread: *mut ThreadHandle,
+    sender: *const SenderHandle,
+    count: u32,
+    timeout_ns: i64,
+    found: *mut u32,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the header's promise.
+        let (handle, sender) = unsafe { (handle(thread)?, sender.as_ref()) };
+        let source = sender.ok_or(Failure::Null("sender"))?.0.handle();
+        handle.refuse_there()?;
+        let timeout = span(timeout_ns).unwrap_or(Duration::MAX);
+        let there = handle.context.wait_for_receivers(source, count as usize, timeout);
+        let there = there.map_err(|_| Failure::Send(SendError::Ended))?.map_err(Failure::Io)?;
+        // SAFETY: the header's promise.
+        unsafe { answer_receivers(there, count, found) }
     })
 }
 

@@ -1,15 +1,12 @@
 //! What C has sent arrives, or is told lost, though the context is destroyed at once.
 
-#[path = "../../../crates/messaging/messaging/tests/common/bounded.rs"]
-mod bounded;
-
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bounded::joined;
+use testkit::watchdog::{self, joined};
 use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue, ends};
 use tickcast::context::*;
 use tickcast::error::{ErrorCode, tickcast_last_error};
@@ -32,13 +29,13 @@ fn last_error() -> String {
 
 /// What keeps this test's traffic apart from others, with `more`.
 fn settings(test: usize, more: &[&str]) -> Vec<CString> {
-    bounded::watch();
+    watchdog::watch();
     let port = 20_000 + std::process::id() % 10_000;
     let mut settings = vec![
-        format!("resolver_multicast_address=239.255.97.{test}"),
-        format!("resolver_multicast_port={port}"),
-        format!("transport_lbtrm_multicast_address=239.255.98.{test}"),
-        format!("transport_lbtrm_destination_port={port}"),
+        format!("resolver.multicast_address=239.255.97.{test}"),
+        format!("resolver.multicast_port={port}"),
+        format!("lbtrm.multicast_address=239.255.98.{test}"),
+        format!("lbtrm.destination_port={port}"),
     ];
     let ports = ["lbtrm_source_port", "tcp_port", "lbtru_port", "lbtru_receiver_port"];
     for (end, number) in [("low", 30_000), ("high", 40_000)] {
@@ -212,8 +209,8 @@ fn what_was_sent_arrives_or_is_told_lost_when_the_librarys_thread_is_stopped_at_
 #[test]
 fn draining_and_closing_say_what_has_not_left() {
     let slow = [
-        "transport_lbtrm_data_rate_limit_bits_per_second=1000000",
-        "transport_lbtrm_retransmit_rate_limit_bits_per_second=500000",
+        "lbtrm.data_rate_limit_bits_per_second=1000000",
+        "lbtrm.retransmit_rate_limit_bits_per_second=500000",
     ];
     let (settings, mut source, mut sent) = (settings(21, &slow), 0, 0);
     let context = context(&settings);
@@ -308,8 +305,8 @@ unsafe extern "C" fn note_number(user: *mut c_void, message: *const MessageValue
 /// A context with `c.live` by TCP, which it receives itself, and `c.slow` by LBT-RM of little rate.
 fn slow_and_live(test: usize, rate: u32) -> (Vec<CString>, *mut ContextHandle, [u64; 2]) {
     let rates = [
-        format!("transport_lbtrm_data_rate_limit_bits_per_second={rate}"),
-        format!("transport_lbtrm_retransmit_rate_limit_bits_per_second={}", rate / 2),
+        format!("lbtrm.data_rate_limit_bits_per_second={rate}"),
+        format!("lbtrm.retransmit_rate_limit_bits_per_second={}", rate / 2),
     ];
     let settings = settings(test, &rates.each_ref().map(String::as_str));
     let context = context(&settings);

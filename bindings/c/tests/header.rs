@@ -125,7 +125,7 @@ fn assertions() -> String {
     same_layout!(StatisticValue, "tickcast_statistic", kind topic transport peer count names values);
     same_layout!(
         Handlers, "tickcast_handlers", size on_message on_source on_begin on_loss on_end on_source_event
-        on_response on_request_end on_failover_loss on_security on_stream_end
+        on_response on_request_end on_failover_loss on_security on_stream_end on_receivers
     );
     text
 }

@@ -27,12 +27,12 @@ fn last_error() -> String {
 fn settings(test: u8) -> Vec<CString> {
     let port = 20_000 + std::process::id() % 10_000;
     [
-        format!("resolver_multicast_address=239.255.93.{test}"),
-        format!("resolver_multicast_port={port}"),
-        format!("transport_lbtrm_multicast_address=239.255.94.{test}"),
-        format!("transport_lbtrm_destination_port={port}"),
-        "transport_lbtrm_source_port_low=30000".to_owned(),
-        "transport_lbtrm_source_port_high=40000".to_owned(),
+        format!("resolver.multicast_address=239.255.93.{test}"),
+        format!("resolver.multicast_port={port}"),
+        format!("lbtrm.multicast_address=239.255.94.{test}"),
+        format!("lbtrm.destination_port={port}"),
+        "lbtrm.source_port_low=30000".to_owned(),
+        "lbtrm.source_port_high=40000".to_owned(),
         "request_tcp_port_low=30000".to_owned(),
         "request_tcp_port_high=40000".to_owned(),
     ]
@@ -110,6 +110,7 @@ fn handlers() -> Handlers {
         on_failover_loss: None,
         on_security: None,
         on_stream_end: None,
+        on_receivers: None,
     }
 }
 
@@ -518,10 +519,10 @@ unsafe extern "C" fn on_end(user: *mut c_void, _: u64, _: u32, reason: c_int) {
 
 #[test]
 fn sources_end_in_order_though_a_send_of_a_callback_waits_still() {
-    let (mut more, ports) = (settings(8), ["transport_tcp_port_low=30000", "transport_tcp_port_high=40000"]);
+    let (mut more, ports) = (settings(8), ["tcp.port_low=30000", "tcp.port_high=40000"]);
     let slow = [
-        "transport_lbtrm_data_rate_limit_bits_per_second=100000",
-        "transport_lbtrm_retransmit_rate_limit_bits_per_second=0",
+        "lbtrm.data_rate_limit_bits_per_second=100000",
+        "lbtrm.retransmit_rate_limit_bits_per_second=0",
         "linger_us=0",
     ];
     more.extend(ports.iter().chain(&slow).map(|text| CString::new(*text).expect("no zeros")));
@@ -660,5 +661,65 @@ fn statistics_name_sources_and_sessions_of_contexts_and_threads() {
         assert_eq!((code, at, &told[..]), (OK, 0, &all[..]));
         tickcast_sender_destroy(sender);
         assert_eq!(tickcast_thread_stop(thread), OK);
+    }
+}
+
+unsafe extern "C" fn on_receivers(user: *mut c_void, _: u64, count: u32) {
+    // SAFETY: what was given with the handlers.
+    unsafe { &*user.cast::<AtomicUsize>() }.store(count as usize, Ordering::Release);
+}
+
+#[test]
+fn sources_and_senders_wait_for_their_receivers() {
+    let settings = settings(13);
+    let pointers: Vec<*const c_char> = settings.iter().map(|s| s.as_ptr()).collect();
+    let start = || {
+        let mut thread = null_mut();
+        let (texts, count) = (pointers.as_ptr(), pointers.len());
+        // SAFETY: texts and a place; nobody is called back.
+        let code =
+            unsafe { tickcast_thread_start(null(), texts, count, null(), null_mut(), &raw mut thread) };
+        assert_eq!(code, OK, "{}", last_error());
+        thread
+    };
+    let (topic, context, hearing) = (c"c.receivers", context(13), start());
+    let (source, told, mut found) = (source(context, topic), AtomicUsize::new(0), 7);
+    let handlers = Handlers { on_receivers: Some(on_receivers), ..Handlers::NONE };
+    let user = (&raw const told).cast_mut().cast();
+    let second = 1_000_000_000;
+    // SAFETY: contexts, threads, senders, texts and places, each until it is destroyed below; `told` outlives them.
+    unsafe {
+        assert_eq!(tickcast_context_set_handlers(context, &raw const handlers, user), OK);
+        let mut wait = |ns| tickcast_source_wait_for_receivers(context, source, 1, ns, &raw mut found);
+        assert_eq!((wait(0), wait(second / 100)), (1, 1), "{}", last_error());
+        assert_eq!(found, 0);
+        let mut receiver = 0;
+        assert_eq!(tickcast_thread_receive(hearing, topic.as_ptr(), 0, &raw mut receiver), OK);
+        let mut wait = |ns| tickcast_source_wait_for_receivers(context, source, 1, ns, &raw mut found);
+        assert_eq!(wait(60 * second), 0, "{}", last_error());
+        assert_eq!((found, told.load(Ordering::Acquire)), (1, 1));
+        assert_eq!(tickcast_source_wait_for_receivers(context, source, 1, -1, null_mut()), 0);
+
+        assert_eq!(tickcast_source_receivers(context, source, &raw mut found), OK);
+        assert_eq!(found, 0, "it does not ask any more");
+        assert_eq!(tickcast_source_watch_receivers(context, source, 1), OK);
+        let begun = Instant::now();
+        while found == 0 {
+            assert!(begun.elapsed() < WATCHDOG);
+            assert!(tickcast_context_wait(context, 1_000_000) >= 0, "{}", last_error());
+            assert_eq!(tickcast_source_receivers(context, source, &raw mut found), OK);
+        }
+        assert_eq!(tickcast_source_watch_receivers(context, source, 0), OK);
+        assert_eq!(tickcast_source_watch_receivers(context, source + 1, 1), ErrorCode::Io as c_int);
+
+        let (sending, mut sender) = (start(), null_mut());
+        assert_eq!(tickcast_sender_create(sending, topic.as_ptr(), null(), &raw mut sender), OK);
+        found = 0;
+        let there = tickcast_thread_wait_for_receivers(sending, sender, 1, 60 * second, &raw mut found);
+        assert_eq!((there, found), (0, 1), "{}", last_error());
+        tickcast_sender_destroy(sender);
+        tickcast_thread_stop(sending);
+        tickcast_thread_stop(hearing);
+        tickcast_context_destroy(context);
     }
 }

@@ -20,7 +20,7 @@ fn run(name: &str, words: &[&str], test: u8, more: &[String]) -> String {
 #[test]
 fn a_publisher_over_tls_outlives_receivers_that_close() {
     let file = |key: &str, name: &str| {
-        format!("transport_tcp_tls_{key}_file={DIRECTORY}/../../crates/io/net/testdata/tls/{name}")
+        format!("tcp.tls_{key}_file={DIRECTORY}/../../crates/io/net/testdata/tls/{name}")
     };
     let tls = [file("certificate", "server.pem"), file("key", "server.key"), file("ca", "ca.pem")];
     assert_eq!(run("sigpipe", &[], 1, &tls), "survived\n");

@@ -10,7 +10,7 @@ use messaging::{
 use net::{Interest, Poller, Token};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use crate::error;
 use crate::event::{self, Message, Topics};
@@ -238,7 +238,7 @@ impl Context {
     fn new(
         py: Python<'_>,
         config: Option<PathBuf>,
-        settings: Option<&Bound<'_, pyo3::types::PyDict>>,
+        settings: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Context> {
         let contents = match &config {
             None => None,
@@ -248,16 +248,14 @@ impl Context {
         };
         let mut assignments = Vec::new();
         for (key, value) in settings.into_iter().flatten() {
-            let value = if value.is_instance_of::<pyo3::types::PyBool>() {
-                value.is_truthy()?.to_string()
-            } else if let Ok(list) = value.cast::<PyList>() {
-                let items: PyResult<Vec<String>> =
-                    list.iter().map(|item| Ok(item.str()?.to_string())).collect();
-                items?.join(",")
+            // A section may be given as a dictionary of its keys.
+            if let Ok(section) = value.cast::<PyDict>() {
+                for (name, value) in section {
+                    assignments.push(format!("{key}.{name}={}", setting(&value)?));
+                }
             } else {
-                value.str()?.to_string()
-            };
-            assignments.push(format!("{key}={value}"));
+                assignments.push(format!("{key}={}", setting(&value)?));
+            }
         }
         let name = config.map(|path| path.display().to_string()).unwrap_or_default();
         let file = contents.as_ref().map(|contents| (name.as_str(), contents.as_slice()));
@@ -469,6 +467,16 @@ fn create<R: Send>(
     make: impl FnOnce(&mut messaging::Context) -> Result<R, ContextError> + Send,
 ) -> PyResult<R> {
     context.get().with(context.py(), make)?.map_err(|e| error::of_context(&e))
+}
+
+/// A value as a setting is written.
+fn setting(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_instance_of::<pyo3::types::PyBool>() {
+        return Ok(value.is_truthy()?.to_string());
+    }
+    let Ok(list) = value.cast::<PyList>() else { return Ok(value.str()?.to_string()) };
+    let items: PyResult<Vec<String>> = list.iter().map(|item| Ok(item.str()?.to_string())).collect();
+    Ok(items?.join(","))
 }
 
 fn receiver_options(arrival_order: bool, hot_failover: bool) -> ReceiverOptions {

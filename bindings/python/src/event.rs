@@ -158,6 +158,7 @@ pub(crate) struct SourceNotice {
     source_id: u64,
     what: &'static str,
     peer: Option<String>,
+    receivers: Option<usize>,
 }
 
 /// Something happened to keys and certificates.
@@ -280,9 +281,9 @@ pub(crate) fn objects<'py>(
                 topics.end(stream);
                 list.append(Py::new(py, End { receiver_id, stream, reason, next, is_tail_unknown })?)?;
             }
-            Event::Notice { source: source_id, what, peer } => {
+            Event::Notice { source: source_id, what, peer, receivers } => {
                 let peer = peer.map(|peer| peer.to_string());
-                list.append(Py::new(py, SourceNotice { source_id, what, peer })?)?;
+                list.append(Py::new(py, SourceNotice { source_id, what, peer, receivers })?)?;
             }
             Event::Security { what, text } => list.append(Py::new(py, SecurityNotice { what, text })?)?,
             Event::Response { request, payload: range } => {

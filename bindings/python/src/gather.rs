@@ -16,7 +16,7 @@ pub(crate) enum Event {
     Loss { receiver: u64, stream: u32, first: u32, count: u32, is_burst: bool },
     FailoverLoss { receiver: u64, topic: String, loss: FailoverLoss },
     End { receiver: u64, stream: u32, reason: &'static str, next: Option<u32>, is_tail_unknown: bool },
-    Notice { source: u64, what: &'static str, peer: Option<SocketAddr> },
+    Notice { source: u64, what: &'static str, peer: Option<SocketAddr>, receivers: Option<usize> },
     Security { what: &'static str, text: String },
     Response { request: u32, payload: Range<usize> },
     RequestEnd { request: u32 },
@@ -119,14 +119,19 @@ impl Handler for Gathered {
     }
 
     fn on_source_event(&mut self, source: Source, event: SourceEvent) {
+        let mut receivers = None;
         let (what, peer) = match event {
             SourceEvent::ReceiverConnected(peer) => ("receiver_connected", Some(peer)),
             SourceEvent::ReceiverDisconnected(peer) => ("receiver_disconnected", Some(peer)),
             SourceEvent::WakeUp => ("wake_up", None),
             SourceEvent::ReceiverTooSlow(peer) => ("receiver_too_slow", Some(peer)),
+            SourceEvent::ReceiversChanged(count) => {
+                receivers = Some(count);
+                ("receivers_changed", None)
+            }
             _ => return,
         };
-        self.events.push(Event::Notice { source: source.to_bits(), what, peer });
+        self.events.push(Event::Notice { source: source.to_bits(), what, peer, receivers });
     }
 
     fn on_security(&mut self, event: SecurityEvent, text: &str) {

@@ -69,6 +69,33 @@ impl Source {
         let (source, flags) = (messaging::Source::from_bits(self.bits), flags(flush, batch)?);
         self.send_by(data, |context, payload| context.send_hot_failover(source, number, flags, &[payload]))
     }
+    #[pyo3(signature = (count = 1, timeout = None))]
+    fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<usize> {
+        let (source, until) = (messaging::Source::from_bits(self.bits), until(timeout));
+        let is_watched = self.receivers(py)?.is_some();
+        self.watch_receivers(py, true)?;
+        let mut found = 0;
+        let driven = self.context.get().drive(py, until, |inner, turn| {
+            let turn = if inner.early.is_full() { Duration::ZERO } else { turn };
+            found = inner.context.wait_for_receivers(source, count, turn, &mut inner.early)?;
+            Ok((found >= count || inner.early.is_full()).then_some(()))
+        });
+        if !is_watched {
+            self.watch_receivers(py, false)?;
+        }
+        driven.map(|_| found)
+    }
+    #[pyo3(signature = (watches = true))]
+    fn watch_receivers(&self, py: Python<'_>, watches: bool) -> PyResult<()> {
+        let source = messaging::Source::from_bits(self.bits);
+        let watch = |context: &mut messaging::Context| context.watch_receivers(source, watches);
+        self.context.get().with(py, watch)?.map_err(|e| error::of_io(&e))
+    }
+    #[getter]
+    fn receivers(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        let source = messaging::Source::from_bits(self.bits);
+        self.context.get().with(py, |context| context.receivers(source))
+    }
     fn request(&self, data: &Bound<'_, PyAny>) -> PyResult<u32> {
         let source = messaging::Source::from_bits(self.bits);
         with_bytes(data, |payload| {

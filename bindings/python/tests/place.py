@@ -19,12 +19,12 @@ def settings():
     """Groups and ports of a place of its own."""
     port, place = 20000 + os.getpid() % 10000, next(_places)
     return {
-        'resolver_multicast_address': '239.255.97.%d' % place,
-        'resolver_multicast_port': port,
-        'transport_lbtrm_multicast_address': '239.255.98.%d' % place,
-        'transport_lbtrm_destination_port': port,
-        'transport_lbtrm_source_port_low': 30000,
-        'transport_lbtrm_source_port_high': 40000,
+        'resolver.multicast_address': '239.255.97.%d' % place,
+        'resolver.multicast_port': port,
+        'lbtrm.multicast_address': '239.255.98.%d' % place,
+        'lbtrm.destination_port': port,
+        'lbtrm.source_port_low': 30000,
+        'lbtrm.source_port_high': 40000,
         'request_tcp_port_low': 30000,
         'request_tcp_port_high': 40000,
     }

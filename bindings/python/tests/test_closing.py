@@ -10,8 +10,8 @@ from place import WATCHDOG_S, settings
 COUNT = 5000
 TRANSPORTS = ('lbtrm', 'lbtru', 'tcp', 'lbtipc')
 SLOW = {
-    'transport_lbtrm_data_rate_limit_bits_per_second': 2000000,
-    'transport_lbtrm_retransmit_rate_limit_bits_per_second': 1000000,
+    'lbtrm.data_rate_limit_bits_per_second': 2000000,
+    'lbtrm.retransmit_rate_limit_bits_per_second': 1000000,
 }
 
 

@@ -32,11 +32,26 @@ class Settings(unittest.TestCase):
 
     def test_settings_may_be_truths_and_lists(self):
         with tickcast.Context(
-            **place.settings(), transport_lbtrm_send_naks=False, source_transport=['a* = lbtrm', 'b = lbtrm']
+            **place.settings(), **{'lbtrm.send_naks': False}, source_transport=['a* = lbtrm', 'b = lbtrm']
         ):
             pass
-        with self.assertRaisesRegex(tickcast.ConfigError, 'transport_lbtrm_send_naks'):
-            tickcast.Context(transport_lbtrm_send_naks=3)
+        with self.assertRaisesRegex(tickcast.ConfigError, 'lbtrm.send_naks'):
+            tickcast.Context(**{'lbtrm.send_naks': 3})
+
+    def test_settings_of_a_section_may_be_a_dictionary(self):
+        sections = {}
+        for key, value in place.settings().items():
+            section, _, name = key.rpartition('.')
+            sections.setdefault(section, {})[name] = value
+        general = sections.pop('')
+        with tickcast.Context(**general, **sections, recovery={'late_join': True}):
+            pass
+        with self.assertRaisesRegex(tickcast.ConfigError, 'lbtrm.send_naks'):
+            tickcast.Context(lbtrm={'send_naks': 3})
+
+    def test_a_former_name_is_refused_with_the_present_one(self):
+        with self.assertRaisesRegex(tickcast.ConfigError, '`transport_lbtrm_send_naks` is now `lbtrm.send_naks`'):
+            tickcast.Context(transport_lbtrm_send_naks=False)
 
     def test_changed_keys_are_read_again_and_bad_ones_are_told(self):
         with tempfile.NamedTemporaryFile('w') as file:
@@ -49,7 +64,7 @@ class Settings(unittest.TestCase):
 
             good = '1 000102030405060708090a0b0c0d0e0f'
             write(good)
-            keys = {'transport_lbtrm_authentication_key_file': file.name, 'security_reload_interval_us': 10_000}
+            keys = {'lbtrm.authentication_key_file': file.name, 'security_reload_interval_us': 10_000}
             with tickcast.Context(**place.settings(), **keys) as context:
                 write('2 no secret')
                 notice = next(event for event in context.events(place.WATCHDOG_S) if event.KIND == 'security_notice')
@@ -103,8 +118,8 @@ class Settings(unittest.TestCase):
 
     def test_a_source_that_is_faster_than_its_limits_is_told(self):
         limit = {
-            'transport_lbtrm_data_rate_limit_bits_per_second': 1_000_000,
-            'transport_lbtrm_retransmit_rate_limit_bits_per_second': 100_000,
+            'lbtrm.data_rate_limit_bits_per_second': 1_000_000,
+            'lbtrm.retransmit_rate_limit_bits_per_second': 100_000,
         }
         with tickcast.Context(**place.settings(), **limit) as context:
             source = context.source('py.x')

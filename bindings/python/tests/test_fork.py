@@ -137,8 +137,8 @@ class Fork(place.Pair):
 class Signals(unittest.TestCase):
     def test_a_publisher_over_tls_outlives_receivers_where_sigpipe_is_not_ignored(self):
         files = {key: os.path.join(TLS, name) for key, name in (
-            ('transport_tcp_tls_certificate_file', 'server.pem'), ('transport_tcp_tls_key_file', 'server.key'),
-            ('transport_tcp_tls_ca_file', 'ca.pem'))}
+            ('tcp.tls_certificate_file', 'server.pem'), ('tcp.tls_key_file', 'server.key'),
+            ('tcp.tls_ca_file', 'ca.pem'))}
         settings = dict(place.settings(), transport='tcp', interface='127.0.0.1', **files)
 
         def publish():

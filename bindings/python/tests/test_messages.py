@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import threading
 import time
 import unittest
 
 import numpy
 import tickcast
+import place
 import tickcast.aio
 from place import WATCHDOG_S, Pair
 
@@ -21,6 +23,20 @@ class Messages(Pair):
         self.assertEqual({m.topic for m in got}, {self.topic})
         self.assertEqual({m.receiver_id for m in got}, {self.receiver.id})
         self.assertEqual([len(m) for m in got], [1, 0, 20000])
+
+    def test_a_source_waits_for_its_receivers(self):
+        self.assertIsNone(self.source.receivers)
+        # Nobody drives the receiving context meanwhile.
+        self.assertEqual(self.source.wait_for_receivers(1, timeout=0.05), 0)
+        driver = threading.Thread(target=lambda: [None for _ in self.hearer.events(timeout=1)], daemon=True)
+        driver.start()
+        self.assertEqual(self.source.wait_for_receivers(1, timeout=WATCHDOG_S), 1)
+        self.assertIsNone(self.source.receivers)
+        self.source.watch_receivers()
+        notices = (e for e in self.sender.events(timeout=WATCHDOG_S) if getattr(e, 'what', '') == 'receivers_changed')
+        self.assertEqual(max(next(notices).receivers for _ in range(2)), 1)
+        self.source.watch_receivers(False)
+        place.join(driver)
 
     def test_whatever_shows_its_bytes_can_be_sent(self):
         numbers = numpy.arange(4, dtype='<u4')

@@ -5,7 +5,9 @@ from typing import Any, ClassVar, Dict, Iterator, List, Literal, NamedTuple, Opt
 __all__: List[str]
 __version__: str
 
-_Setting = Union[str, int, bool, List[str]]
+_Value = Union[str, int, bool, List[str]]
+_Setting = Union[_Value, Dict[str, _Value]]
+"""A value, or a section: its keys with their values."""
 _Bytes = Union[bytes, bytearray, memoryview, Any]
 """Whatever shows its bytes; `bytes` are sent from where they are, all else is copied once."""
 
@@ -156,9 +158,14 @@ class SourceNotice:
     @property
     def source_id(self) -> int: ...
     @property
-    def what(self) -> Literal["receiver_connected", "receiver_disconnected", "receiver_too_slow", "wake_up"]: ...
+    def what(
+        self,
+    ) -> Literal["receiver_connected", "receiver_disconnected", "receiver_too_slow", "receivers_changed", "wake_up"]: ...
     @property
     def peer(self) -> Optional[str]: ...
+    @property
+    def receivers(self) -> Optional[int]:
+        """With "receivers_changed": how many there are."""
 
 @final
 class SecurityNotice:
@@ -237,6 +244,18 @@ class Source:
         """Sends a message that other sources of the topic send as well, under the same `number`: receivers with
         `hot_failover` hear the first copy. The numbers of a source ascend; a jump by more than 2**30 is not
         believed."""
+    def wait_for_receivers(self, count: int = 1, timeout: Optional[float] = None) -> int:
+        """Drives the context until `count` receivers have found the source and get its next message, for `timeout` seconds
+        at most; returns how many there are then. What is sent before a receiver has found the source does not reach it,
+        unless the source retains messages. A receiver is a context that takes the topic, by name or by pattern. Those of
+        other software, and of older versions, are not counted. Events of that come with the next turn; if too many wait
+        it returns before the time."""
+    def watch_receivers(self, watches: bool = True) -> None:
+        """Begins to ask who receives the topic, or ends it, for who turns the context himself; a `SourceNotice`
+        "receivers_changed" tells of each change."""
+    @property
+    def receivers(self) -> Optional[int]:
+        """How many receivers have answered; None unless the source asks."""
     def request(self, data: _Bytes) -> int:
         """Sends a message that may be answered; returns the number that a `Response` names."""
     def flush(self) -> None: ...

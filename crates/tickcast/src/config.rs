@@ -223,9 +223,9 @@ mod tests {
         let config = load_with(&own).expect("whole");
         assert!(backbone::exposure(&config.backbone_context()).is_none());
         assert_eq!(config.resolver().authentication_key_file.as_deref(), Some("s"));
-        let both = [&own[..], &["messaging.transport_lbtrm_encryption_key_file=e"]].concat();
+        let both = [&own[..], &["messaging.lbtrm.encryption_key_file=e"]].concat();
         let said = load_with(&both).expect_err("said twice");
-        assert!(said.contains("[backbone] sets transport_lbtrm_encryption_key_file"), "{said}");
+        assert!(said.contains("[backbone] sets lbtrm.encryption_key_file"), "{said}");
         assert!(load_with(&own[3..]).is_err_and(|said| said.contains("links are open")));
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use config::Loaded;
 use counters::Registry;
+use daemon::StatusError;
 use net::counters_file::{CountersFile, CountersFileOptions};
 use net::{Heartbeat, Registrar, Token, Waker};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use crate::admin::{self, NoStatus};
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};
@@ -207,7 +209,7 @@ pub(crate) fn start_admin(
     registry: &Registry,
     stop: &Stop,
     threads: Vec<(&'static str, Heartbeat)>,
-    status: impl Fn() -> Value + Send + Sync + 'static,
+    status: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
 ) -> Result<(), Failure> {
     let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));
     if let Some(port) = config.port {
@@ -215,9 +217,14 @@ pub(crate) fn start_admin(
         let (alive, status) = (alive.clone(), Arc::new(status));
         let (described, ending) = (status.clone(), stop.clone());
         let daemon = admin::Daemon {
-            status,
+            status: Arc::new(move |query| {
+                status(query).map_err(|error| match error {
+                    StatusError::Query(error) => NoStatus::Refused(error.to_string()),
+                    error => NoStatus::Busy(error.to_string()),
+                })
+            }),
             health: Arc::new(move || alive.stuck()),
-            ready: Arc::new(move || health::not_ready(ending.is_set(), || described())),
+            ready: Arc::new(move || health::not_ready(ending.is_set(), || described("").unwrap_or_default())),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
         tracing::info!(%address, "admin: /health /ready /metrics /status");

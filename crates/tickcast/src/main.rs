@@ -12,6 +12,7 @@ macro_rules! say {
     }};
 }
 
+mod admin;
 mod cli;
 mod command;
 mod config;

@@ -69,12 +69,12 @@ pub(crate) fn source_distributor(
 /// What a P2PS lacks and is waited for has to be in the transmission window still.
 fn check_window(config: &RootConfig) {
     let window = config.source_distributor.flow.window_bytes;
-    let retransmittable = config.messaging.transport_lbtrm_transmission_window_size_bytes;
+    let retransmittable = config.messaging.lbtrm.transmission_window_size_bytes;
     if window > retransmittable / 4 {
         warn!(
             window,
             retransmittable,
-            "source_distributor.flow.window_bytes is more than a quarter of messaging.transport_lbtrm_transmission_window_size_bytes: a P2PS may lose messages before providers are held back"
+            "source_distributor.flow.window_bytes is more than a quarter of messaging.lbtrm.transmission_window_size_bytes: a P2PS may lose messages before providers are held back"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! `tickcast counters` reads what another process publishes: here, this one.
 
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +9,7 @@ use std::time::{Duration, Instant};
 use counters::Registry;
 use counters::table::LbtrmSource;
 use net::counters_file::{CountersFile, CountersFileOptions};
-
-struct Place(PathBuf);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use testkit::Folder;
 
 fn tickcast_counters(directory: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tickcast"))
@@ -35,27 +28,26 @@ fn text(output: Output) -> String {
 
 #[test]
 fn another_process_is_listed_and_its_counters_are_shown() {
-    let place = Place(PathBuf::from(format!("/dev/shm/tickcast-counters-command-{}", std::process::id())));
-    std::fs::create_dir(&place.0).expect("/dev/shm is there");
+    let place = Folder::in_memory();
     let pid = std::process::id().to_string();
-    let none = tickcast_counters(&place.0, &[&pid]);
+    let none = tickcast_counters(&place, &[&pid]);
     assert_eq!(none.status.code(), Some(1), "{none:?}");
     let (registry, source) = (Registry::default(), LbtrmSource::default());
     source.rxs_sent.add(12);
     registry.register(&[("session", "feed")], Arc::new(source));
-    let (directory, program) = (place.0.clone(), "this test".to_owned());
+    let (directory, program) = (place.to_path_buf(), "this test".to_owned());
     let options = CountersFileOptions { directory, interval: Duration::from_secs(1), program };
     let published = CountersFile::publish(registry, &options).expect("a directory of our own");
-    let listed = text(tickcast_counters(&place.0, &[]));
+    let listed = text(tickcast_counters(&place, &[]));
     assert!(listed.contains(&pid) && listed.contains("this test"), "{listed}");
-    let shown = text(tickcast_counters(&place.0, &[&pid, "session=feed"]));
+    let shown = text(tickcast_counters(&place, &[&pid, "session=feed"]));
     assert!(shown.contains("lbtrm_source_rxs_sent_total") && shown.contains(" 12 "), "{shown}");
     let line: serde_json::Value =
-        serde_json::from_str(&text(tickcast_counters(&place.0, &["--json", &pid]))).expect("JSON");
+        serde_json::from_str(&text(tickcast_counters(&place, &["--json", &pid]))).expect("JSON");
     assert_eq!(line["sets"][0]["counters"]["lbtrm_source_rxs_sent_total"], 12);
-    let odd = place.0.join("tickcast-counters-1-1-1");
+    let odd = place.join("tickcast-counters-1-1-1");
     std::os::unix::fs::symlink("nowhere", &odd).expect("it is ours");
-    let listed = tickcast_counters(&place.0, &[]);
+    let listed = tickcast_counters(&place, &[]);
     let told = String::from_utf8_lossy(&listed.stderr).into_owned();
     assert!(
         told.contains("cannot read counters in ") && told.contains("tickcast-counters-1-1-1: "),
@@ -64,8 +56,8 @@ fn another_process_is_listed_and_its_counters_are_shown() {
     assert!(text(listed).contains("this test"), "the others are listed all the same");
     std::fs::remove_file(&odd).expect("it is there");
     drop(published);
-    assert_eq!(text(tickcast_counters(&place.0, &["--json"])), "");
-    assert_eq!(tickcast_counters(&place.0, &["x"]).status.code(), Some(2), "no process id");
+    assert_eq!(text(tickcast_counters(&place, &["--json"])), "");
+    assert_eq!(tickcast_counters(&place, &["x"]).status.code(), Some(2), "no process id");
 }
 
 #[test]
@@ -98,7 +90,7 @@ impl Program {
             "interface=127.0.0.1".to_owned(),
             "ttl=0".to_owned(),
             "transport=\"tcp\"".to_owned(),
-            format!("resolver_multicast_address=239.244.{}.{}", id >> 8 & 0xff, id & 0xff),
+            format!("resolver.multicast_address=239.244.{}.{}", id >> 8 & 0xff, id & 0xff),
         ];
         let child = Command::new(env!("CARGO_BIN_EXE_tickcast"))
             .args(words)
@@ -148,12 +140,11 @@ fn rows(directory: &Path, pid: &str, kind: &str) -> Vec<serde_json::Value> {
 
 #[test]
 fn sessions_of_other_processes_are_shown_by_name_even_of_one_that_is_stopped() {
-    let place = Place(PathBuf::from(format!("/dev/shm/tickcast-sessions-command-{}", std::process::id())));
-    std::fs::create_dir(&place.0).expect("/dev/shm is there");
-    let hearer = Program::topic(&place.0, &["sub", "px.eq", "--quiet"]);
-    let sender = Program::topic(&place.0, &["pub", "px.eq", "--text", "x", "--rate", "100"]);
-    let sent = rows(&place.0, &sender.pid(), "peer");
-    let heard = rows(&place.0, &hearer.pid(), "stream");
+    let place = Folder::in_memory();
+    let hearer = Program::topic(&place, &["sub", "px.eq", "--quiet"]);
+    let sender = Program::topic(&place, &["pub", "px.eq", "--text", "x", "--rate", "100"]);
+    let sent = rows(&place, &sender.pid(), "peer");
+    let heard = rows(&place, &hearer.pid(), "stream");
     let of = |rows: &[serde_json::Value], kind: &str| {
         rows.iter().find(|row| row["labels"]["kind"] == kind).cloned().expect(kind)
     };
@@ -168,29 +159,28 @@ fn sessions_of_other_processes_are_shown_by_name_even_of_one_that_is_stopped() {
     assert_eq!(of(&heard, "incoming")["counters"]["messaging_incoming_lost_total"], 0);
     // One that is stopped says nothing any more; its last values are there.
     hearer.signal("-STOP");
-    let stopped = rows(&place.0, &hearer.pid(), "stream");
+    let stopped = rows(&place, &hearer.pid(), "stream");
     assert_eq!(of(&stopped, "stream")["labels"], stream["labels"]);
-    let line = text(tickcast_counters(&place.0, &[&hearer.pid(), "--sessions", "kind=stream"]));
+    let line = text(tickcast_counters(&place, &[&hearer.pid(), "--sessions", "kind=stream"]));
     assert!(line.contains("\n  stream   topic=px.eq transport=TCP:127.0.0.1:"), "{line}");
     hearer.signal("-CONT");
-    let none = tickcast_counters(&place.0, &["--sessions"]);
+    let none = tickcast_counters(&place, &["--sessions"]);
     assert_eq!(none.status.code(), Some(2), "of which process?");
 }
 
 #[test]
 fn a_file_that_is_no_file_of_counters_is_named_and_not_read() {
-    let place = Place(PathBuf::from(format!("/dev/shm/tickcast-damaged-command-{}", std::process::id())));
-    std::fs::create_dir(&place.0).expect("/dev/shm is there");
+    let place = Folder::in_memory();
     let registry = Registry::default();
     let _lent = registry.lend_roll(&[("context", "1")], counters::Roll::default());
-    let (directory, program) = (place.0.clone(), "this test".to_owned());
+    let (directory, program) = (place.to_path_buf(), "this test".to_owned());
     let options = CountersFileOptions { directory, interval: Duration::from_secs(3_600), program };
     let published = CountersFile::publish(registry, &options).expect("a directory of our own");
     let pid = std::process::id().to_string();
-    let shown = text(tickcast_counters(&place.0, &[&pid, "--sessions"]));
+    let shown = text(tickcast_counters(&place, &[&pid, "--sessions"]));
     assert!(shown.contains("context 1: 0 rows, not written yet"), "{shown}");
     let path =
-        std::fs::read_dir(&place.0).expect("it is there").next().expect("a file").expect("a file").path();
+        std::fs::read_dir(&place).expect("it is there").next().expect("a file").expect("a file").path();
     let whole = std::fs::read(&path).expect("it is ours");
     let file = std::fs::File::options().write(true).open(&path).expect("it is ours");
     // The bank that holds: its length, then what stands in front of the sets.
@@ -205,7 +195,7 @@ fn a_file_that_is_no_file_of_counters_is_named_and_not_read() {
     for (at, bytes, said) in damages {
         file.write_all_at(bytes, at).expect("there is room");
         for words in [&[&*pid, "--sessions"][..], &[&*pid]] {
-            let refused = tickcast_counters(&place.0, words);
+            let refused = tickcast_counters(&place, words);
             let told = String::from_utf8_lossy(&refused.stderr).into_owned();
             assert_eq!(refused.status.code(), Some(1), "{told}");
             assert!(told.contains(said) && told.contains(&*path.to_string_lossy()), "{told}");
@@ -213,6 +203,6 @@ fn a_file_that_is_no_file_of_counters_is_named_and_not_read() {
         let range = at as usize..at as usize + bytes.len();
         file.write_all_at(&whole[range], at).expect("there is room");
     }
-    assert!(tickcast_counters(&place.0, &[&pid, "--sessions"]).status.success(), "as it was");
+    assert!(tickcast_counters(&place, &[&pid, "--sessions"]).status.success(), "as it was");
     drop(published);
 }

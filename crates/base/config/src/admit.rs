@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::path;
 use crate::reading::{Reading, quoted_key};
 use crate::schema::{Key, Schema};
-use crate::source::Place;
+use crate::source::SourceSpan;
 use crate::tree::{Data, Entry, Node, Table, TableOrigin};
 use crate::value::quoted;
 
@@ -27,7 +27,7 @@ struct Slot<'k> {
     kind: &'k Kind,
     unit: &'static str,
     path: &'k str,
-    place: Place,
+    place: SourceSpan,
 }
 
 impl Admission<'_> {
@@ -189,7 +189,7 @@ impl Admission<'_> {
     }
 
     /// A number as the text has it, with its digits and its radix.
-    fn as_written(&self, place: Place, data: &Data) -> String {
+    fn as_written(&self, place: SourceSpan, data: &Data) -> String {
         let text =
             self.reading.sources.get(place.source).text.get(place.start..place.end).unwrap_or_default();
         if (1..=40).contains(&text.len()) { text.to_owned() } else { data.describe() }
@@ -198,9 +198,8 @@ impl Admission<'_> {
     fn unknown_key(&mut self, schema: &Schema, path: &str, name: &str, entry: &Entry) {
         let is_table = matches!(entry.node.data, Data::Table(_) | Data::Tables(_));
         let what = if is_table { "table" } else { "key" };
-        let hint = name_hint(self.root, schema, path, name);
-        let message = format!("unknown {what} {}{}; {hint}", quoted_key(name), path::place_text(path));
-        self.reading.fault(FaultKind::UnknownKey, &path::below(path, name), entry.key, message);
+        let (fault, message) = unknown(self.root, schema, path, what, name);
+        self.reading.fault(fault, &path::below(path, name), entry.key, message);
     }
 }
 
@@ -224,7 +223,12 @@ fn number_text(data: &Data) -> String {
 }
 
 /// The table of section `name` in `into`, made if it is not there yet.
-pub(crate) fn section_of<'t>(into: &'t mut Table, name: &str, key: Place, header: Place) -> &'t mut Table {
+pub(crate) fn section_of<'t>(
+    into: &'t mut Table,
+    name: &str,
+    key: SourceSpan,
+    header: SourceSpan,
+) -> &'t mut Table {
     let new =
         || Entry { key, node: Node { data: Data::Table(Table::new(TableOrigin::Header)), place: header } };
     match &mut into.entries.entry(name.to_owned()).or_insert_with(new).node.data {
@@ -233,8 +237,25 @@ pub(crate) fn section_of<'t>(into: &'t mut Table, name: &str, key: Place, header
     }
 }
 
+/// What is said of a name that the section `path` does not have: the present name of a key that was renamed, or what
+/// may have been meant. `what` it is, a key or a table, is as the text has it.
+pub(crate) fn unknown(
+    root: &Schema,
+    schema: &Schema,
+    path: &str,
+    what: &str,
+    name: &str,
+) -> (FaultKind, String) {
+    let place = path::place_text(path);
+    if let Some(present) = schema.present_name(name) {
+        return (FaultKind::Renamed, format!("`{name}` is now `{present}`{place}"));
+    }
+    let hint = name_hint(root, schema, path, name);
+    (FaultKind::UnknownKey, format!("unknown {what} {}{place}; {hint}", quoted_key(name)))
+}
+
 /// What may have been meant by `name` in the section `path`: a near name, another section, or what there is.
-pub(crate) fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
+fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
     if let Some(near) = nearest(name, schema.names()) {
         return format!("did you mean `{near}`?");
     }

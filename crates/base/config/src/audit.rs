@@ -16,7 +16,8 @@ use crate::value::Value;
 ///
 /// For a test of whoever puts a configuration together: keys without documentation or with names that are no
 /// bare lower-case TOML keys, keys with the same name or the same environment variable, empty ranges,
-/// defaults that their own range or check refuses or that a file cannot state, presets of optional keys.
+/// defaults that their own range or check refuses or that a file cannot state, presets of optional keys,
+/// former names that are still declared or lead to no key.
 #[must_use]
 pub fn audit<T: Section>() -> Vec<String> {
     let schema = T::schema();
@@ -31,12 +32,24 @@ pub fn audit<T: Section>() -> Vec<String> {
 
 fn audit_section(schema: &Schema, section: &str, mistakes: &mut Vec<String>) {
     for preset in schema.presets {
-        for key in preset.values.iter().filter_map(|(name, _)| schema.key(name)) {
-            if matches!(key.kind, Kind::Optional(_)) {
-                let path = path::below(section, key.name);
+        for (key, _) in preset.values {
+            if schema.at(key).is_some_and(|key| matches!(key.kind, Kind::Optional(_))) {
+                let path = path::below(section, key);
                 let name = preset.name;
                 mistakes.push(format!("{path}: optional, so that no file could take preset {name} back"));
             }
+        }
+    }
+    for (former, present) in &schema.renamed {
+        let path = path::below(section, former);
+        if schema.key(former).is_some() {
+            mistakes.push(format!("{path}: a former name, and declared"));
+        }
+        if schema.at(present).is_none_or(|key| key.kind.schema().is_some()) {
+            mistakes.push(format!("{path}: renamed to {present}, which is no key"));
+        }
+        if schema.renamed.iter().filter(|(other, _)| other == former).count() > 1 {
+            mistakes.push(format!("{path}: renamed twice"));
         }
     }
     for (index, key) in schema.keys.iter().enumerate() {

@@ -11,7 +11,7 @@ use toml_parser::parser::{Event, EventKind, RecursionGuard, ValidateWhitespace};
 use toml_parser::{Expected, ParseError};
 
 use crate::fault::Plain;
-use crate::source::{Place, SourceId};
+use crate::source::{SourceId, SourceSpan};
 use crate::tree::{Clash, Data, Name, Node, Table, TableOrigin};
 
 /// Most lists and inline tables within one another, and most names in one dotted key.
@@ -27,7 +27,7 @@ pub(crate) struct Parsed<T> {
 /// A sentence on what is wrong, and where.
 pub(crate) struct SyntaxError {
     pub(crate) message: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceSpan,
 }
 
 /// Reads a whole document.
@@ -60,9 +60,10 @@ fn parse<T>(
     let mut checked = ValidateWhitespace::new(&mut events, input);
     grammar(&tokens, &mut RecursionGuard::new(&mut checked, DEPTH_MAX as u32), &mut errors);
     events.retain(|event| !matches!(event.kind(), EventKind::Whitespace | EventKind::Comment));
+    let is_cut = cut_at_the_deepest(&mut events, &mut errors);
 
     let mut assembler =
-        Assembler { input, events: &events, at: 0, source, base, errors, clashes: Vec::new() };
+        Assembler { input, events: &events, is_cut, at: 0, source, base, errors, clashes: Vec::new() };
     let content = read(&mut assembler);
     let Assembler { errors, clashes, .. } = assembler;
     let end = text.len();
@@ -70,10 +71,32 @@ fn parse<T>(
     Parsed { content, errors, clashes }
 }
 
+/// Ends a text where lists and tables are too deep within one another: the parser does not find its way behind that,
+/// and complains of each bracket. Whether it is ended.
+fn cut_at_the_deepest(events: &mut Vec<Event>, errors: &mut Vec<ParseError>) -> bool {
+    let Some(first) = errors.iter().position(|error| error.description() == TOO_DEEP) else { return false };
+    let open = errors[first].unexpected();
+    errors.truncate(first);
+    let error = ParseError::new(format!("lists and tables are nested more than {DEPTH_MAX} deep"));
+    errors.push(match open {
+        Some(open) => error.with_unexpected(open),
+        None => error,
+    });
+    if let Some(at) = events.iter().position(|event| Some(event.span()) == open) {
+        events.truncate(at + 1);
+    }
+    true
+}
+
+/// What the guard says.
+const TOO_DEEP: &str = "cannot recurse further; max recursion depth met";
+
 /// Walks over the events of one text.
 struct Assembler<'t> {
     input: toml_parser::Source<'t>,
     events: &'t [Event],
+    /// The text goes on behind the last event.
+    is_cut: bool,
     at: usize,
     source: SourceId,
     base: usize,
@@ -160,7 +183,16 @@ impl Assembler<'_> {
         (!raw.is_empty()).then(|| Name { text: text.into_owned(), place: self.place(event) })
     }
 
+    /// A value; [`Data::Broken`] if the text is cut in it.
     fn value(&mut self) -> Node {
+        let mut node = self.value_of_any_end();
+        if self.is_cut && self.at >= self.events.len() {
+            node.data = Data::Broken;
+        }
+        node
+    }
+
+    fn value_of_any_end(&mut self) -> Node {
         let Some(event) = self.peek() else { return self.broken() };
         match event.kind() {
             EventKind::Scalar => {
@@ -285,12 +317,12 @@ impl Assembler<'_> {
         found
     }
 
-    fn place(&self, event: Event) -> Place {
+    fn place(&self, event: Event) -> SourceSpan {
         self.span(event.span().start(), event.span().end())
     }
 
-    fn span(&self, start: usize, end: usize) -> Place {
-        Place { source: self.source, start: self.base + start, end: self.base + end }
+    fn span(&self, start: usize, end: usize) -> SourceSpan {
+        SourceSpan { source: self.source, start: self.base + start, end: self.base + end }
     }
 }
 
@@ -306,7 +338,7 @@ fn describe(error: &ParseError, source: SourceId, base: usize, text_end: usize) 
         .unexpected()
         .or(error.context())
         .map_or((text_end, text_end), |span| (span.start(), span.end()));
-    SyntaxError { message, place: Place { source, start: base + span.0, end: base + span.1 } }
+    SyntaxError { message, place: SourceSpan { source, start: base + span.0, end: base + span.1 } }
 }
 
 fn expected_name(expected: &Expected) -> String {

@@ -18,6 +18,8 @@ pub enum FaultKind {
     Duplicate,
     /// No section declares this key or table.
     UnknownKey,
+    /// The key has another name now, which the message says.
+    Renamed,
     /// No key has this environment variable.
     UnknownVariable,
     /// A flag that is not `key=value`, or names what cannot be set by a flag.

@@ -57,6 +57,8 @@ impl<T: KeyType> KeyBuilder<T> {
             for name in names {
                 let at = schema.keys.iter().position(|key| key.name == name);
                 schema.keys.remove(at.expect("a key that is withheld is one of the section's"));
+                let is_of = |present: &str| present == name || present.starts_with(&format!("{name}."));
+                schema.renamed.retain(|(_, present)| !is_of(present));
             }
         }
         self

@@ -1,6 +1,6 @@
 //! The TOML schema: one description of each key feeds parsing, errors, defaults and the reference page.
 //!
-//! A room declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
+//! A crate declares its keys with [`section!`] and [`choice!`]: name, type, default, range and meaning, each
 //! once. The program puts the sections together in a section of its own and loads it from its layers: the
 //! defaults, a preset if a section has chosen one, files, the environment, `--set` flags. This crate opens no file and reads no environment; the
 //! texts come in as arguments.
@@ -46,6 +46,8 @@
 //!   (`layers.rs`: `each_layer_overrides_the_one_below_and_every_value_knows_its_origin`).
 //! - A preset stands under every other layer, wherever it is chosen (`presets.rs`:
 //!   `a_preset_stands_under_every_layer_wherever_it_is_chosen`).
+//! - A key that has another name now is refused with it under the former one (`renamed.rs`:
+//!   `a_former_name_is_refused_with_the_present_one_in_a_file`).
 //! - Whatever is wrong is reported, all of it at once, each fault with its place and what was expected
 //!   (`faults.rs`: `all_faults_of_all_layers_are_reported_at_once`, and one test for each kind of fault).
 //! - What is shown is a file that gives the same configuration (`properties.rs`:

@@ -9,14 +9,14 @@ use crate::complaint::{Complaint, Complaints};
 use crate::document::parse_document;
 use crate::fault::{FaultKind, Faults};
 use crate::kind::Kind;
-use crate::origin::{self, Origins, Places};
-use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, variable_hint};
+use crate::origin::{self, KeySpans, Origins};
+use crate::overrides::{ENVIRONMENT_PREFIX, Override, key_of_variable, unknown_variable};
 use crate::path;
 use crate::presets;
 use crate::reading::{Reading, quoted_key};
 use crate::schema::Schema;
 use crate::section::Section;
-use crate::source::{Layer, Place};
+use crate::source::{Layer, SourceSpan};
 use crate::tree::{Data, Table, TableOrigin};
 use crate::value::Value;
 
@@ -145,14 +145,14 @@ impl Layers<'_> {
         let text = String::from_utf8_lossy(&contents[..contents.len().min(TEXT_BYTES_MAX)]);
         let source = self.admission.reading.sources.add(Layer::File, name, &text);
         if contents.len() > TEXT_BYTES_MAX {
-            let place = Place { source, start: 0, end: 0 };
+            let place = SourceSpan { source, start: 0, end: 0 };
             let message = format!("the file has {} bytes; the limit is {TEXT_BYTES_MAX}", contents.len());
             return self.admission.reading.unreadable(FaultKind::TooLong, place, message);
         }
         if let Err(error) = std::str::from_utf8(contents) {
             let start = error.valid_up_to();
             let message = format!("the byte 0x{:02x} is not UTF-8", contents[start]);
-            let place = Place { source, start, end: start + 1 };
+            let place = SourceSpan { source, start, end: start + 1 };
             return self.admission.reading.unreadable(FaultKind::NotUtf8, place, message);
         }
         let table = self.admission.reading.content(parse_document(source, &text));
@@ -167,12 +167,12 @@ impl Layers<'_> {
         }
         let text = format!("{name_text}={}", value.to_string_lossy());
         let source = self.add(Layer::Environment, &name_text, &text);
-        let place = Place { source, start: 0, end: name_text.len() };
+        let place = SourceSpan { source, start: 0, end: name_text.len() };
         let reading = &mut *self.admission.reading;
         let names = name.to_str().and_then(|name| key_of_variable(self.admission.root, name));
         let Some(names) = names else {
-            let hint = variable_hint(self.admission.root, &name_text);
-            return reading.fault(FaultKind::UnknownVariable, "", place, format!("unknown variable; {hint}"));
+            let (fault, message) = unknown_variable(self.admission.root, &name_text);
+            return reading.fault(fault, "", place, message);
         };
         if value.to_str().is_none() {
             return reading.unreadable(FaultKind::NotUtf8, place, "the value is not UTF-8".to_owned());
@@ -190,7 +190,7 @@ impl Layers<'_> {
         let source = self.add(Layer::Flag, "--set", assignment);
         let Some((key, _)) = assignment.split_once('=') else {
             let message = format!("expected key=value, is {}", quoted_key(assignment));
-            let place = Place { source, start: 0, end: assignment.len() };
+            let place = SourceSpan { source, start: 0, end: assignment.len() };
             return self.admission.reading.fault(FaultKind::BadFlag, "", place, message);
         };
         let names: Vec<&str> = key.split('.').map(str::trim).collect();
@@ -205,7 +205,7 @@ impl Layers<'_> {
     fn set(&mut self, value: &Override<'_>) {
         let bytes = self.admission.reading.sources.get(value.source).text.len();
         if bytes > TEXT_BYTES_MAX {
-            let place = Place { source: value.source, start: 0, end: value.value_start - 1 };
+            let place = SourceSpan { source: value.source, start: 0, end: value.value_start - 1 };
             let message = format!("the text has {bytes} bytes; the limit is {TEXT_BYTES_MAX}");
             return self.admission.reading.unreadable(FaultKind::TooLong, place, message);
         }
@@ -214,7 +214,7 @@ impl Layers<'_> {
 }
 
 /// Reports the required keys that no layer has set; `header` is the place of the section's table.
-fn missing(schema: &Schema, section: &str, table: &Table, header: Option<Place>, reading: &mut Reading) {
+fn missing(schema: &Schema, section: &str, table: &Table, header: Option<SourceSpan>, reading: &mut Reading) {
     // Of what could not be read there is no telling what it lacks.
     if reading.faulty().iter().any(|key| key == section && !section.is_empty()) {
         return;
@@ -272,7 +272,7 @@ fn finish<T: Section>(tables: Table, mut reading: Reading) -> Result<Loaded<T>, 
 /// What a complaint is told with.
 struct Report<'a> {
     section: &'a str,
-    places: &'a BTreeMap<String, Places>,
+    places: &'a BTreeMap<String, KeySpans>,
     origins: &'a Origins,
     all: &'a Value,
 }

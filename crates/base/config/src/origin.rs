@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::fault::Plain;
 use crate::path;
-use crate::source::{Layer, Place, Sources};
+use crate::source::{Layer, SourceSpan, Sources};
 use crate::tree::{Data, Table};
 use crate::value::Value;
 
@@ -62,23 +62,23 @@ impl Origins {
 
 /// The places of one key: of its name and of its value.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
-    pub(crate) key: Place,
-    pub(crate) value: Place,
+pub(crate) struct KeySpans {
+    pub(crate) key: SourceSpan,
+    pub(crate) value: SourceSpan,
 }
 
 /// Everything that the layers set: values without their places, and the places by full name.
-pub(crate) fn split(tables: Table) -> (Value, BTreeMap<String, Places>) {
+pub(crate) fn split(tables: Table) -> (Value, BTreeMap<String, KeySpans>) {
     let mut places = BTreeMap::new();
     (section_value(tables, "", &mut places), places)
 }
 
 /// The origins that `places` stand for.
-pub(crate) fn origins(places: &BTreeMap<String, Places>, sources: &Sources) -> Origins {
+pub(crate) fn origins(places: &BTreeMap<String, KeySpans>, sources: &Sources) -> Origins {
     Origins(places.iter().map(|(key, places)| (key.clone(), origin(places.key, sources))).collect())
 }
 
-fn origin(place: Place, sources: &Sources) -> Origin {
+fn origin(place: SourceSpan, sources: &Sources) -> Origin {
     let source = sources.get(place.source);
     match source.layer {
         Layer::Default => Origin::Default,
@@ -89,22 +89,22 @@ fn origin(place: Place, sources: &Sources) -> Origin {
     }
 }
 
-fn section_value(table: Table, path: &str, places: &mut BTreeMap<String, Places>) -> Value {
+fn section_value(table: Table, path: &str, places: &mut BTreeMap<String, KeySpans>) -> Value {
     let entries = table.entries.into_iter().map(|(name, entry)| {
         let path = path::below(path, &name);
-        let at = Places { key: entry.key, value: entry.node.place };
+        let at = KeySpans { key: entry.key, value: entry.node.place };
         (name, node_value(entry.node.data, &path, at, places))
     });
     Value::Section(entries.collect())
 }
 
-fn node_value(data: Data, path: &str, at: Places, places: &mut BTreeMap<String, Places>) -> Value {
+fn node_value(data: Data, path: &str, at: KeySpans, places: &mut BTreeMap<String, KeySpans>) -> Value {
     places.insert(path.to_owned(), at);
     match data {
         Data::Table(table) => section_value(table, path, places),
         Data::Tables(items) => {
             let numbered = items.into_iter().enumerate().map(|(index, item)| {
-                let at = Places { key: item.place, value: item.place };
+                let at = KeySpans { key: item.place, value: item.place };
                 node_value(item.data, &path::below(path, &index.to_string()), at, places)
             });
             Value::List(numbered.collect())

@@ -3,7 +3,7 @@
 //! How names and values are written is said at `Loader::environment`. The schema tells where a part of a
 //! variable's name ends, so that `_` can be both in a name and between names.
 
-use crate::admit::{Admission, name_hint, section_of};
+use crate::admit::{Admission, section_of, unknown};
 use crate::document::parse_value;
 use crate::fault::FaultKind;
 use crate::kind::{Kind, counted};
@@ -11,7 +11,7 @@ use crate::nearest::nearest;
 use crate::path;
 use crate::reading::quoted_key;
 use crate::schema::{Key, Schema};
-use crate::source::{Place, SourceId};
+use crate::source::{SourceId, SourceSpan};
 use crate::tree::{Data, Entry, Node, Table};
 
 /// What every variable of the environment that is meant for the configuration begins with.
@@ -44,10 +44,8 @@ impl Override<'_> {
         let Some((&name, rest)) = names.split_first() else { return };
         let place = self.key_place();
         let Some(key) = schema.key(name) else {
-            let hint = name_hint(admission.root, schema, section, name);
-            let message = format!("unknown key {}{}; {hint}", quoted_key(name), path::place_text(section));
-            let path = path::below(section, name);
-            return admission.reading.fault(FaultKind::UnknownKey, &path, place, message);
+            let (fault, message) = unknown(admission.root, schema, section, "key", name);
+            return admission.reading.fault(fault, &path::below(section, name), place, message);
         };
         let path = path::below(section, name);
         match (&key.kind, rest) {
@@ -119,8 +117,8 @@ impl Override<'_> {
     }
 
     /// The name in the text, without the `=`.
-    fn key_place(&self) -> Place {
-        Place { source: self.source, start: 0, end: self.value_start.saturating_sub(1) }
+    fn key_place(&self) -> SourceSpan {
+        SourceSpan { source: self.source, start: 0, end: self.value_start.saturating_sub(1) }
     }
 }
 
@@ -189,7 +187,7 @@ impl Text<'_> {
     fn with(self, data: Data) -> Node {
         Node {
             data,
-            place: Place { source: self.source, start: self.start, end: self.start + self.text.len() },
+            place: SourceSpan { source: self.source, start: self.start, end: self.start + self.text.len() },
         }
     }
 }
@@ -259,13 +257,33 @@ pub(crate) fn variable_of(path: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}", path.replace('.', "_").to_ascii_uppercase())
 }
 
-/// What may have been meant by a variable that no key has.
-pub(crate) fn variable_hint(root: &Schema, name: &str) -> String {
+/// The key that the variable `name` set under a former name: its full former name and the full present one.
+fn renamed_variable(schema: &Schema, path: &str, name: &str) -> Option<(String, String)> {
+    for (former, present) in &schema.renamed {
+        let former = path::below(path, former);
+        if variable_of(&former) == name {
+            return Some((former, path::below(path, present)));
+        }
+    }
+    // What tables had is not looked for: no key of one was renamed, and they have numbers.
+    schema.keys.iter().find_map(|key| match &key.kind {
+        Kind::Section { schema, .. } => renamed_variable(schema, &path::below(path, key.name), name),
+        _ => None,
+    })
+}
+
+/// What is said of a variable that no key has: the variable of the renamed key, or what may have been meant.
+pub(crate) fn unknown_variable(root: &Schema, name: &str) -> (FaultKind, String) {
+    if let Some((former, present)) = renamed_variable(root, "", name) {
+        let variable = variable_of(&present);
+        return (FaultKind::Renamed, format!("`{former}` is now `{present}`; its variable is {variable}"));
+    }
     let known = variables(root);
-    match nearest(name, known.iter().map(|(variable, _)| variable.as_str())) {
+    let hint = match nearest(name, known.iter().map(|(variable, _)| variable.as_str())) {
         Some(near) => format!("did you mean {near}?"),
         None => {
             format!("no key has it, and every variable that begins with {ENVIRONMENT_PREFIX} must set one")
         }
-    }
+    };
+    (FaultKind::UnknownVariable, format!("unknown variable; {hint}"))
 }

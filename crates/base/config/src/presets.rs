@@ -32,9 +32,9 @@ fn find(schema: &Schema, table: &Table, path: &mut Vec<&'static str>, chosen: &m
     };
     if let Some(preset) = schema.presets.iter().find(|preset| Some(preset.name) == name.map(String::as_str)) {
         // A key that the owner of the section withholds is none that a preset could set.
-        let is_open = |key: &&str| schema.key(key).is_some() && !table.entries.contains_key(*key);
+        let is_open = |key: &&str| schema.at(key).is_some() && !is_set(table, key);
         for (key, value) in preset.values.iter().filter(|(key, _)| is_open(key)) {
-            chosen.push((path.iter().chain([key]).copied().collect(), preset, value));
+            chosen.push((path.iter().copied().chain(key.split('.')).collect(), preset, value));
         }
     }
     for key in &schema.keys {
@@ -44,5 +44,14 @@ fn find(schema: &Schema, table: &Table, path: &mut Vec<&'static str>, chosen: &m
             find(schema, below, path, chosen);
             path.pop();
         }
+    }
+}
+
+/// Whether a layer has set the key that `names` leads to from `table` on.
+fn is_set(table: &Table, names: &str) -> bool {
+    let (name, rest) = names.split_once('.').map_or((names, None), |(name, rest)| (name, Some(rest)));
+    match (table.entries.get(name).map(|entry| &entry.node.data), rest) {
+        (Some(Data::Table(below)), Some(rest)) => is_set(below, rest),
+        (entry, rest) => entry.is_some() && rest.is_none(),
     }
 }

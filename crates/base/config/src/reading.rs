@@ -2,7 +2,7 @@
 
 use crate::document::Parsed;
 use crate::fault::{FAULTS_MAX, Fault, FaultKind, Faults};
-use crate::source::{Place, Sources};
+use crate::source::{SourceSpan, Sources};
 use crate::tree::{Clash, ClashKind};
 use crate::value::quoted_briefly;
 
@@ -10,7 +10,7 @@ use crate::value::quoted_briefly;
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) sources: Sources,
-    found: Vec<(Option<Place>, Fault)>,
+    found: Vec<(Option<SourceSpan>, Fault)>,
     omitted: usize,
     /// Full names of keys whose value could not be used.
     faulty: Vec<String>,
@@ -24,7 +24,7 @@ impl Reading {
         &mut self,
         kind: FaultKind,
         key: &str,
-        place: impl Into<Option<Place>>,
+        place: impl Into<Option<SourceSpan>>,
         message: String,
     ) {
         self.fault_with_notes(kind, key, place, message, Vec::new());
@@ -35,7 +35,7 @@ impl Reading {
         &mut self,
         kind: FaultKind,
         key: &str,
-        place: impl Into<Option<Place>>,
+        place: impl Into<Option<SourceSpan>>,
         message: String,
         notes: Vec<String>,
     ) {
@@ -62,7 +62,7 @@ impl Reading {
     }
 
     /// Records that a text could not be used at all.
-    pub(crate) fn unreadable(&mut self, kind: FaultKind, place: Place, message: String) {
+    pub(crate) fn unreadable(&mut self, kind: FaultKind, place: SourceSpan, message: String) {
         self.incomplete = true;
         self.fault(kind, "", place, message);
     }

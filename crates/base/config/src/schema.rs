@@ -12,6 +12,8 @@ pub struct Schema {
     pub keys: Vec<Key>,
     /// Values that the key [`PRESET_KEY`] of the section puts under what the layers above the defaults set.
     pub presets: &'static [PresetValues],
+    /// Former names of keys and their present ones, both from this section on: `("window_bytes", "tcp.window_bytes")`.
+    pub renamed: Vec<(&'static str, &'static str)>,
 }
 
 /// The key by which a section with presets chooses one.
@@ -22,7 +24,8 @@ pub const PRESET_KEY: &str = "preset";
 pub struct PresetValues {
     /// Its name, as a value of [`PRESET_KEY`].
     pub name: &'static str,
-    /// Keys of the section that are not optional, and their values, written as [in variables](crate::Loader::environment).
+    /// Keys from the section on (`port`, `tcp.port`) that are not optional, and their values, written as [in
+    /// variables](crate::Loader::environment).
     pub values: &'static [(&'static str, &'static str)],
 }
 
@@ -46,7 +49,7 @@ impl Schema {
     /// A section without keys; `doc` as the attribute `#[doc]` has it.
     #[must_use]
     pub fn new(doc: &str) -> Schema {
-        Schema { doc: paragraphs(doc), keys: Vec::new(), presets: &[] }
+        Schema { doc: paragraphs(doc), keys: Vec::new(), presets: &[], renamed: Vec::new() }
     }
 
     /// Adds a key.
@@ -61,6 +64,31 @@ impl Schema {
     pub fn with_presets(mut self, presets: &'static [PresetValues]) -> Schema {
         self.presets = presets;
         self
+    }
+
+    /// The section with former names of keys.
+    #[must_use]
+    pub fn with_renamed(mut self, renamed: &[(&'static str, &'static str)]) -> Schema {
+        self.renamed = renamed.to_vec();
+        self
+    }
+
+    /// The key that `names` leads to from this section on, such as `tcp.port`. Lists of tables are not entered.
+    #[must_use]
+    pub fn at(&self, names: &str) -> Option<&Key> {
+        match names.split_once('.') {
+            None => self.key(names),
+            Some((section, rest)) => match &self.key(section)?.kind {
+                Kind::Section { schema, .. } => schema.at(rest),
+                _ => None,
+            },
+        }
+    }
+
+    /// The present name of the key that was called `former`.
+    #[must_use]
+    pub fn present_name(&self, former: &str) -> Option<&'static str> {
+        self.renamed.iter().find(|(name, _)| *name == former).map(|(_, present)| *present)
     }
 
     /// The key called `name`.

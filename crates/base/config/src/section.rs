@@ -77,6 +77,8 @@ impl<S: Section> Nested for Vec<S> {
 ///   keys of the section, and of the sections in it, could be read.
 /// - `presets` (after `check`) names a `&'static [PresetValues]`: values that count where nothing sets their
 ///   keys, chosen by the section's key `preset`.
+/// - `renamed` (last) names a `&'static [(&str, &str)]`: former names of keys, and where each is now, as
+///   `sub.key` if that is in a section within this one. A former name is refused with the present one.
 ///
 /// A section has at least one key and cannot contain itself.
 ///
@@ -131,6 +133,7 @@ macro_rules! section {
         }
         $(check = $check:path;)?
         $(presets = $presets:expr;)?
+        $(renamed = $renamed:expr;)?
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq)]
@@ -161,6 +164,7 @@ macro_rules! section {
                         $( .$word($($argument)?) )*
                     ) )*
                     $( .with_presets($presets) )?
+                    $( .with_renamed($renamed) )?
             }
         }
 

@@ -24,7 +24,7 @@ pub(crate) struct SourceId(usize);
 
 /// A stretch of bytes in one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourceSpan {
     pub(crate) source: SourceId,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -87,12 +87,12 @@ impl Sources {
     }
 
     /// Line of `place`, from 1.
-    pub(crate) fn line(&self, place: Place) -> usize {
+    pub(crate) fn line(&self, place: SourceSpan) -> usize {
         self.get(place.source).line_starts.partition_point(|&start| start <= place.start)
     }
 
     /// Line, column and excerpt of `place`.
-    pub(crate) fn locate(&self, place: Place) -> Location {
+    pub(crate) fn locate(&self, place: SourceSpan) -> Location {
         let source = self.get(place.source);
         let line = self.line(place);
         // A byte order mark at the start is no character of the first line.
@@ -140,7 +140,7 @@ mod tests {
     fn locate(text: &str, start: usize, end: usize) -> Location {
         let mut sources = Sources::default();
         let source = sources.add(Layer::File, "f.toml", text);
-        sources.locate(Place { source, start, end })
+        sources.locate(SourceSpan { source, start, end })
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map;
 
-use crate::source::Place;
+use crate::source::SourceSpan;
 
 /// A table: keys by name.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum TableOrigin {
 /// A key and what it is set to.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) key: Place,
+    pub(crate) key: SourceSpan,
     pub(crate) node: Node,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) data: Data,
-    pub(crate) place: Place,
+    pub(crate) place: SourceSpan,
 }
 
 /// A value as written.
@@ -63,14 +63,14 @@ pub(crate) enum Data {
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub(crate) text: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceSpan,
 }
 
 /// Two statements in one text that cannot both hold.
 #[derive(Debug)]
 pub(crate) struct Clash {
     pub(crate) name: Name,
-    pub(crate) first: Place,
+    pub(crate) first: SourceSpan,
     pub(crate) what: ClashKind,
 }
 
@@ -131,7 +131,7 @@ impl Table {
     ///
     /// # Errors
     /// If the table was opened before, or the name is set to a value.
-    pub(crate) fn open(&mut self, path: &[Name], header: Place) -> Result<(), Clash> {
+    pub(crate) fn open(&mut self, path: &[Name], header: SourceSpan) -> Result<(), Clash> {
         let Some((last, parents)) = path.split_last() else { return Ok(()) };
         let parent = self.parent_of_header(parents)?;
         match parent.entries.entry(last.text.clone()) {
@@ -161,7 +161,7 @@ impl Table {
     ///
     /// # Errors
     /// If the name is set to anything but such tables.
-    pub(crate) fn push(&mut self, path: &[Name], header: Place) -> Result<(), Clash> {
+    pub(crate) fn push(&mut self, path: &[Name], header: SourceSpan) -> Result<(), Clash> {
         let Some((last, parents)) = path.split_last() else { return Ok(()) };
         let parent = self.parent_of_header(parents)?;
         let entry = parent.entry_or(last, || Data::Tables(Vec::new()));
@@ -214,7 +214,7 @@ impl Table {
 }
 
 impl Clash {
-    fn new(name: &Name, first: Place, what: ClashKind) -> Clash {
+    fn new(name: &Name, first: SourceSpan, what: ClashKind) -> Clash {
         Clash { name: name.clone(), first, what }
     }
 }

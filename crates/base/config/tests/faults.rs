@@ -459,12 +459,39 @@ fn a_text_that_is_too_long_is_refused_unread() {
 #[test]
 fn nesting_beyond_the_limit_is_refused() {
     let lists = report(&format!("instance = {}{}", "[".repeat(5000), "]".repeat(5000)));
-    assert!(lists.contains("t.toml:1:28: cannot recurse further; max recursion depth met\n"), "{lists}");
+    assert!(lists.contains("t.toml:1:28: lists and tables are nested more than 16 deep\n"), "{lists}");
     let dots = format!("{}a = 1", "a.".repeat(20_000));
     assert!(report(&dots).starts_with("t.toml:1:1: a key of too many parts\n"));
     assert!(
         report(&format!("[{}a]", "a.".repeat(20_000))).starts_with("t.toml:1:2: a key of too many parts\n")
     );
+}
+
+#[test]
+fn nesting_beyond_the_limit_is_one_fault() {
+    for depth in [17, 18, 32, 200, 5000] {
+        let (lists, tables) = ("[".repeat(depth), "{a = ".repeat(depth));
+        for text in [
+            format!("instance = {lists}{}", "]".repeat(depth)),
+            format!("instance = {lists}"),
+            format!("instance = {lists}1, 2{}", ", 3]".repeat(depth)),
+            format!("instance = {tables}1{}", "}".repeat(depth)),
+            format!("instance = {tables}"),
+            format!("instance = {}1{}", "[{a = ".repeat(depth), "}]".repeat(depth)),
+            format!("instance = {}{}", lists.replace('[', "[\n"), "]\n".repeat(depth)),
+        ] {
+            let faults = faults(Loader::new::<RootConfig>().file("t.toml", text.as_str()));
+            let messages: Vec<&str> = faults.as_slice().iter().map(config::Fault::message).collect();
+            assert_eq!(
+                messages,
+                ["lists and tables are nested more than 16 deep"],
+                "depth {depth}: {text:.60}"
+            );
+        }
+    }
+    // What is wrong before it is told as well.
+    let text = format!("instance = 1\np2ps.port = {}", "[".repeat(40));
+    assert_eq!(faults(Loader::new::<RootConfig>().file("t.toml", text.as_str())).as_slice().len(), 2);
 }
 
 #[test]

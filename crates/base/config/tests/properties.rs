@@ -231,13 +231,8 @@ fn the_valid_file_is_valid() {
     assert_eq!((value.p2ps.port, value.p2ps.item_linger_ms, value.services.len()), (14010, 16, 2));
 }
 
-/// The number of cases, or what `PROPTEST_CASES` says if that is more.
-fn cases(least: u32) -> u32 {
-    ProptestConfig::default().cases.max(least)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(2_000), failure_persistence: None, ..ProptestConfig::default() })]
+testkit::properties! {
+    cases: 2_000;
 
     #[test]
     fn no_mutation_of_a_valid_file_makes_the_loader_panic(mutations in mutations()) {
@@ -263,8 +258,8 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(500), failure_persistence: None, ..ProptestConfig::default() })]
+testkit::properties! {
+    cases: 500;
 
     #[test]
     fn what_is_shown_loads_to_the_same_configuration(root in root()) {

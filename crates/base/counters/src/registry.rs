@@ -98,9 +98,27 @@ pub struct Registry(Arc<Mutex<Sets>>);
 
 #[derive(Default)]
 struct Sets {
-    all: Vec<Registered>,
+    all: Vec<Entry>,
     rolls: Vec<(Labels, Roll)>,
     refused: u64,
+}
+
+struct Entry {
+    registered: Registered,
+    /// It is of something that nobody may use, and none of its counters has moved yet.
+    is_unused: bool,
+}
+
+impl Entry {
+    /// Whether one of its counters has moved, now or before.
+    fn is_in_use(&mut self, values: &mut Vec<u64>) -> bool {
+        if self.is_unused {
+            values.clear();
+            self.registered.set.values(values);
+            self.is_unused = values.iter().all(|value| *value == 0);
+        }
+        !self.is_unused
+    }
 }
 
 /// Label names and values.
@@ -117,11 +135,20 @@ impl Registry {
     /// Adds a set until it is removed. Returns whether there was room: it is refused, and counted, when
     /// [`SETS_MAX`] are there; its counters count all the same.
     pub fn register(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> bool {
-        let labels = owned(labels);
+        self.add(Entry { registered: Registered { labels: owned(labels), set }, is_unused: false })
+    }
+
+    /// The same, of something that a process may never use, such as one of several transports:
+    /// [`Registry::in_use`] has it from the time on when one of its counters has moved.
+    pub fn register_optional(&self, labels: &[(&str, &str)], set: Arc<dyn CounterSet>) -> bool {
+        self.add(Entry { registered: Registered { labels: owned(labels), set }, is_unused: true })
+    }
+
+    fn add(&self, entry: Entry) -> bool {
         let mut sets = self.sets();
         let has_room = sets.all.len() < SETS_MAX;
         if has_room {
-            sets.all.push(Registered { labels, set });
+            sets.all.push(entry);
         } else {
             sets.refused += 1;
         }
@@ -144,13 +171,22 @@ impl Registry {
 
     /// Removes a set that was added; nothing happens if it is not there.
     pub fn remove(&self, set: &Arc<dyn CounterSet>) {
-        self.sets().all.retain(|r| !Arc::ptr_eq(&r.set, set));
+        self.sets().all.retain(|entry| !Arc::ptr_eq(&entry.registered.set, set));
     }
 
     /// The sets at this moment.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Registered> {
-        self.sets().all.clone()
+        self.sets().all.iter().map(|entry| entry.registered.clone()).collect()
+    }
+
+    /// The sets at this moment without those of what the process has not used yet. What was there once stays, so
+    /// that a counter does not vanish when it is 0 again.
+    #[must_use]
+    pub fn in_use(&self) -> Vec<Registered> {
+        let (mut sets, mut values) = (self.sets(), Vec::new());
+        let used = sets.all.iter_mut().filter_map(|entry| entry.is_in_use(&mut values).then_some(&*entry));
+        used.map(|entry| entry.registered.clone()).collect()
     }
 
     /// The rolls at this moment, each with its labels.
@@ -216,6 +252,21 @@ mod tests {
         let names: Vec<_> = all[0].set.descriptors().iter().map(|d| d.name).collect();
         assert_eq!(names, ["sample_messages_total", "sample_depth"]);
         assert_eq!(values, [3, 7]);
+    }
+
+    #[test]
+    fn what_nobody_has_used_is_not_shown_and_what_was_shown_stays() {
+        let registry = Registry::default();
+        let set = Arc::new(Sample::default());
+        registry.register(&[("part", "always")], Arc::new(Sample::default()));
+        registry.register_optional(&[("part", "a")], set.clone());
+        registry.register_optional(&[("part", "b")], Arc::new(Sample::default()));
+        let shown = || registry.in_use().iter().map(|r| r.labels[0].1.clone()).collect::<Vec<_>>();
+        assert_eq!(shown(), ["always"]);
+        set.depth.set(5);
+        assert_eq!(shown(), ["always", "a"]);
+        set.depth.set(0);
+        assert_eq!((shown(), registry.snapshot().len()), (vec!["always".to_owned(), "a".to_owned()], 3));
     }
 
     #[test]

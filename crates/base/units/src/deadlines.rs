@@ -135,6 +135,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_look_at_everything_after_any_changes() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut deadlines, mut plain) = (Deadlines::default(), BTreeMap::<u32, Nanos>::new());
         for step in 0..100_000 {

@@ -1,7 +1,7 @@
 //! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, a map that remembers what was found last,
-//! deadlines, how far tables grow, below every other room.
+//! deadlines, how far tables grow, below every other crate.
 //!
-//! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every room
+//! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every crate
 //! above can be run under virtual time and repeated from its seed.
 
 mod deadlines;

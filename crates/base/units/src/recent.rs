@@ -75,6 +75,7 @@ mod tests {
 
     #[test]
     fn it_finds_what_a_plain_map_has_after_any_changes() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut map, mut plain) = (RecentMap::default(), BTreeMap::new());
         for _ in 0..100_000 {

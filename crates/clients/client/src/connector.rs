@@ -54,7 +54,7 @@ pub(crate) fn seconds(count: u32) -> Option<Duration> {
 }
 
 /// What of a connection is configured.
-pub(crate) struct Offer<'a> {
+pub(crate) struct ConnectOptions<'a> {
     pub(crate) connect_timeout_ms: u32,
     pub(crate) ping_timeout_s: u8,
     pub(crate) component: &'a str,
@@ -62,22 +62,36 @@ pub(crate) struct Offer<'a> {
     pub(crate) identity: &'a crate::Identity,
     pub(crate) message_max_bytes: u32,
     pub(crate) backlog_max_bytes: u32,
+    /// Shortest and longest delay between rounds.
+    pub(crate) delays_ms: (u32, u32),
 }
 
-impl Offer<'_> {
-    /// How servers are tried with it; the first one is not looked for. `delays_ms` are the shortest and the
-    /// longest between rounds.
-    pub(crate) fn plan(
-        &self,
-        hosts: &[HostPort],
-        delays_ms: (u32, u32),
-        seed: u64,
-    ) -> Result<ConnectPlan, ConfigError> {
+/// The options that a configuration of consumer, provider or dialled connection has under the same names.
+macro_rules! connect_options {
+    ($config:expr, $identity:expr, $message_max_bytes:expr) => {
+        $crate::connector::ConnectOptions {
+            connect_timeout_ms: $config.connect_timeout_ms,
+            ping_timeout_s: $config.ping_timeout_s,
+            component: &$config.component,
+            compression: $config.compression,
+            identity: $identity,
+            message_max_bytes: $message_max_bytes,
+            backlog_max_bytes: $config.backlog_max_bytes,
+            delays_ms: ($config.reconnect_delay_min_ms, $config.reconnect_delay_max_ms),
+        }
+    };
+}
+
+pub(crate) use connect_options;
+
+impl ConnectOptions<'_> {
+    /// How servers are tried with it; it is not looked whether the first one is back.
+    pub(crate) fn plan(&self, hosts: &[HostPort], seed: u64) -> Result<ConnectPlan, ConfigError> {
         Ok(ConnectPlan {
             hosts: hosts.to_vec(),
             connect_timeout_ms: self.connect_timeout_ms,
-            delay_min: Duration::from_millis(delays_ms.0.into()),
-            delay_max: Duration::from_millis(delays_ms.1.into()),
+            delay_min: Duration::from_millis(self.delays_ms.0.into()),
+            delay_max: Duration::from_millis(self.delays_ms.1.into()),
             prefer_interval: None,
             params: self.params()?,
             seed,

@@ -130,9 +130,39 @@ impl<E: Endpoint> Driver<E> {
     }
 }
 
-/// What a client of one server has for somebody else's loop; its driver is its field `driver`.
-macro_rules! loop_calls {
+/// What the clients of one server have alike; the driver is their field `driver`.
+macro_rules! driver_calls {
     ($client:ident, $event:ident) => {
+        impl $client {
+            /// The same with another resolver of host names than the system's.
+            #[must_use]
+            pub fn with_resolver(mut self, resolver: net::Resolver) -> $client {
+                self.driver.set_resolver(resolver);
+                self
+            }
+
+            /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their
+            /// number. What is pending is written.
+            ///
+            /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of
+            /// servers are looked up on other threads, see [`Resolver`](net::Resolver).
+            ///
+            /// # Errors
+            /// The system refuses to wait for the socket. What happens to connections comes as events.
+            pub fn dispatch<F: FnMut($event<'_>)>(
+                &mut self,
+                timeout: std::time::Duration,
+                on_event: &mut F,
+            ) -> std::io::Result<usize> {
+                self.driver.dispatch(timeout, on_event)
+            }
+
+            /// Begins again after a login that was refused for good.
+            pub fn restart(&mut self) {
+                self.driver.core.restart(net::clock::monotonic());
+            }
+        }
+
         /// In somebody else's loop: [`arm`](Self::arm) (or [`descriptor`](Self::descriptor)) before each wait, of
         /// which [`next_wakeup`](Self::next_wakeup) is the end at the latest, and [`work`](Self::work) after it.
         impl $client {
@@ -167,7 +197,7 @@ macro_rules! loop_calls {
     };
 }
 
-pub(crate) use loop_calls;
+pub(crate) use driver_calls;
 
 /// Why a consumer or provider cannot be made.
 #[non_exhaustive]

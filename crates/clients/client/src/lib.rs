@@ -143,7 +143,7 @@
 //!
 //! Each is a *core* without socket, thread or clock ([`ConsumerCore`], [`ProviderCore`]; the simulator runs
 //! these) and a thin driver around it, which works in the application's own thread. What the interfaces take and
-//! give of other rooms stands here too: values and messages ([`rwf`], the usual ones also by themselves), login,
+//! give of other crates stands here too: values and messages ([`rwf`], the usual ones also by themselves), login,
 //! directory and posts ([`rdm`]).
 //!
 //! # Promise
@@ -169,7 +169,7 @@
 //!   (`session::servers_are_tried_in_turn_and_then_again_after_delays_that_double`). Lower versions are
 //!   offered at once (`session::a_server_that_does_not_answer_is_offered_lower_versions_at_once`).
 //! - Names of servers are looked up on other threads: the caller's goes on
-//!   (`names::a_thread_goes_on_with_its_other_lines_while_a_name_is_looked_up`). All addresses of a name are
+//!   (`names::a_thread_goes_on_with_its_other_connections_while_a_name_is_looked_up`). All addresses of a name are
 //!   tried (`names::addresses_of_a_name_are_tried_in_turn_within_one_attempt`,
 //!   `names::the_next_attempt_begins_with_the_next_address`); a look-up that fails or hangs is an attempt that
 //!   failed (`names::a_name_that_is_not_resolved_is_an_attempt_that_failed_with_its_reason`,
@@ -310,13 +310,13 @@ mod config;
 mod connector;
 mod consumer;
 mod dial;
+mod dialled;
 mod driver;
 mod endpoint;
 mod field_error;
 mod identity;
 mod interactive;
 mod lifecycle;
-mod line;
 mod login;
 mod outgoing;
 mod provider;
@@ -333,25 +333,25 @@ pub use self::config::{
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
-    Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, DictionaryFault, EntryFields, Events,
-    FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, GenericSpec, ItemEvent, ItemHandle, ItemMsg,
-    ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent, OwnedItemEvent,
-    OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange, ServiceEvent,
-    StandbyConsumer, StandbyCore, SubscribeError, TellError, UnreadableField,
+    Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, ConsumerSendError, DictionaryFault,
+    EntryFields, Events, FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, GenericSpec, ItemEvent,
+    ItemHandle, ItemMsg, ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent,
+    OwnedItemEvent, OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange,
+    ServiceEvent, StandbyConsumer, StandbyCore, SubscribeError, UnreadableField,
 };
+pub use dialled::{DialledConfig, DialledConnection, DialledEvent};
 pub use driver::StartError;
 pub use endpoint::Endpoint;
 pub use field_error::{FieldError, FieldProblem};
 pub use identity::Identity;
 pub use interactive::{ClientId, ClientLogin, InteractiveEvent, InteractiveProvider, OwnedMsg, PostTicket};
-pub use line::{Line, LineConfig, LineEvent};
 pub use provider::{
     ItemError, Provider, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
 pub use reason::{ConnectFailure, DisconnectReason};
 
-/// Of other rooms: what the interfaces take and give.
+/// Of other crates: what the interfaces take and give.
 pub use counters::table::{
     ConsumerSession, InteractiveSession, JsonClients, ProviderSession, RsslConnections, WebSocketConnections,
 };

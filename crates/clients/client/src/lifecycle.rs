@@ -22,7 +22,7 @@ pub(crate) trait SessionLayer: 'static {
     fn disconnected(host: &HostPort, reason: DisconnectReason, retry_in: Option<Duration>)
     -> Self::Event<'_>;
 
-    fn tallies(&self) -> Tallies<'_>;
+    fn connect_counters(&self) -> ConnectCounters<'_>;
 
     /// Whether the server has let the session in.
     fn is_logged_in(&self) -> bool;
@@ -70,7 +70,7 @@ pub(crate) trait SessionLayer: 'static {
 }
 
 /// What is counted of connecting.
-pub(crate) struct Tallies<'a> {
+pub(crate) struct ConnectCounters<'a> {
     pub(crate) connect_attempts: &'a Counter,
     pub(crate) version_fallbacks: &'a Counter,
     pub(crate) connect_failures: &'a Counter,
@@ -81,10 +81,10 @@ pub(crate) struct Tallies<'a> {
     pub(crate) messages_refused: Option<&'a Counter>,
 }
 
-/// The tallies of a table of counters.
-macro_rules! tallies {
+/// The connect_counters of a table of counters.
+macro_rules! connect_counters {
     ($counters:expr, $messages_refused:expr) => {
-        $crate::lifecycle::Tallies {
+        $crate::lifecycle::ConnectCounters {
             connect_attempts: &$counters.connect_attempts,
             version_fallbacks: &$counters.version_fallbacks,
             connect_failures: &$counters.connect_failures,
@@ -96,9 +96,9 @@ macro_rules! tallies {
     };
 }
 
-pub(crate) use tallies;
+pub(crate) use connect_counters;
 
-impl Tallies<'_> {
+impl ConnectCounters<'_> {
     /// An attempt has failed before the server has let the session in.
     fn failed(&self, reason: DisconnectReason) {
         self.connect_failures.inc();
@@ -171,18 +171,18 @@ impl<S: SessionLayer> Lifecycle<S> {
 
     /// The connection, or the attempt at one, is over.
     pub(crate) fn lose(&mut self, now: Nanos, reason: DisconnectReason, sink: &mut dyn FnMut(S::Event<'_>)) {
-        let (tallies, was_in) = (self.session.tallies(), self.session.is_logged_in());
+        let (connect_counters, was_in) = (self.session.connect_counters(), self.session.is_logged_in());
         if let DisconnectReason::Connection(CloseReason::Unanswered { next: Some(version), .. }) = reason {
-            tallies.version_fallbacks.inc();
+            connect_counters.version_fallbacks.inc();
             return self.connector.fall_back(now, version);
         }
-        if let (DisconnectReason::Message(_), Some(refused)) = (reason, tallies.messages_refused) {
+        if let (DisconnectReason::Message(_), Some(refused)) = (reason, connect_counters.messages_refused) {
             refused.inc();
         }
         if was_in {
-            tallies.disconnects.inc()
+            connect_counters.disconnects.inc()
         } else {
-            tallies.failed(reason)
+            connect_counters.failed(reason)
         }
         let host = self.connector.host().clone();
         let retry_in = if let DisconnectReason::LoginRefused { .. } = reason {
@@ -209,7 +209,7 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
     fn socket(&mut self, now: Nanos) -> Socket<'_> {
         let socket = self.connector.socket(now);
         if let Socket::Connect(_) = socket {
-            self.session.tallies().connect_attempts.inc();
+            self.session.connect_counters().connect_attempts.inc();
         }
         socket
     }

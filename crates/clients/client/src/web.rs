@@ -15,7 +15,7 @@ use rwf_json::{Converter, Incoming, Options, Reader, write_pong};
 use units::{Nanos, Rng};
 use websocket::{ClientConfig, ClientConnection, Message, Stop};
 
-use crate::consumer::{Session, Sink};
+use crate::consumer::{ConsumerSink, Session};
 use crate::lifecycle::Lifecycle;
 use crate::{ConnectFailure, ConsumerConfig, DisconnectReason, Endpoint as _, Socket, WebSocketConfig};
 
@@ -46,16 +46,16 @@ struct Link {
 
 /// What comes of input from the socket.
 #[derive(Default)]
-struct Arrived {
+struct FromServer {
     is_up: bool,
     texts: Vec<String>,
 }
 
 /// What comes from the core.
 #[derive(Default)]
-struct Said(Vec<Vec<u8>>);
+struct FromCore(Vec<Vec<u8>>);
 
-impl websocket::Handler for Arrived {
+impl websocket::Handler for FromServer {
     fn on_connected(&mut self, _: &websocket::Session<'_>, _: &mut websocket::Outbound) -> ControlFlow<Stop> {
         self.is_up = true;
         ControlFlow::Continue(())
@@ -73,7 +73,7 @@ impl websocket::Handler for Arrived {
     }
 }
 
-impl rssl::Handler for Said {
+impl rssl::Handler for FromCore {
     fn on_connected(&mut self, _: &rssl::Session<'_>, _: &mut rssl::Outbound) -> ControlFlow<rssl::Stop> {
         ControlFlow::Continue(())
     }
@@ -156,17 +156,17 @@ impl WebBridge {
         life: &mut Lifecycle<Session>,
         now: Nanos,
         bytes: &[u8],
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.now = now;
         let Some(link) = &mut self.link else { return };
-        let mut arrived = Arrived::default();
-        let result = link.web.on_bytes(now, bytes, &mut arrived);
-        if arrived.is_up && !std::mem::replace(&mut link.is_up, true) {
+        let mut from_server = FromServer::default();
+        let result = link.web.on_bytes(now, bytes, &mut from_server);
+        if from_server.is_up && !std::mem::replace(&mut link.is_up, true) {
             life.on_established(now);
         }
         self.exchange(life, now, sink);
-        for text in arrived.texts {
+        for text in from_server.texts {
             self.on_text(life, now, text.as_bytes(), sink);
         }
         if result.is_err() {
@@ -175,7 +175,13 @@ impl WebBridge {
     }
 
     /// A frame of the server: its messages go to the core.
-    fn on_text(&mut self, life: &mut Lifecycle<Session>, now: Nanos, text: &[u8], sink: &mut Sink<'_>) {
+    fn on_text(
+        &mut self,
+        life: &mut Lifecycle<Session>,
+        now: Nanos,
+        text: &[u8],
+        sink: &mut ConsumerSink<'_>,
+    ) {
         let Some(link) = &mut self.link else { return };
         let dictionary = life.session.dictionary.current().map_or(&self.blank, |known| &**known);
         let converter = Converter::new(dictionary, &life.session.directory, Options::default());
@@ -208,7 +214,7 @@ impl WebBridge {
     }
 
     /// Moves what the core and its end of the connection say, until both are silent.
-    fn exchange(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    fn exchange(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut ConsumerSink<'_>) {
         loop {
             let has_said = self.take_out(life);
             let Some(link) = self.link.as_mut().filter(|link| link.is_up) else { return };
@@ -235,12 +241,12 @@ impl WebBridge {
             return false;
         }
         life.consume(self.now, bytes.len());
-        let mut said = Said::default();
+        let mut from_core = FromCore::default();
         // It is the end of the core's own connection: it does not break the protocol.
-        let _ = link.near.on_bytes(self.now, &bytes, &mut said);
+        let _ = link.near.on_bytes(self.now, &bytes, &mut from_core);
         let dictionary = life.session.dictionary.current().map_or(&self.blank, |known| &**known);
         let converter = Converter::new(dictionary, &life.session.directory, Options::default());
-        for message in said.0 {
+        for message in from_core.0 {
             self.text.clear();
             let written = Msg::parse(&message).map(|msg| converter.write(&msg, &mut self.text));
             if !matches!(written, Ok(Ok(()))) || !send(&mut link.web, &self.text) {
@@ -255,7 +261,7 @@ impl WebBridge {
         life: &mut Lifecycle<Session>,
         now: Nanos,
         cause: Disconnect,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         match self.link.take() {
             Some(link) if link.is_up => life.on_disconnected(now, cause, sink),
@@ -264,11 +270,16 @@ impl WebBridge {
     }
 
     /// The WebSocket connection is over.
-    fn end(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    fn end(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut ConsumerSink<'_>) {
         self.on_disconnected(life, now, Disconnect::EndOfStream, sink);
     }
 
-    pub(crate) fn on_wakeup(&mut self, life: &mut Lifecycle<Session>, now: Nanos, sink: &mut Sink<'_>) {
+    pub(crate) fn on_wakeup(
+        &mut self,
+        life: &mut Lifecycle<Session>,
+        now: Nanos,
+        sink: &mut ConsumerSink<'_>,
+    ) {
         self.now = now;
         if let Some(link) = &mut self.link {
             let is_over = link.web.next_wakeup() <= now && link.web.on_wakeup(now).is_err();

@@ -1,8 +1,9 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
 use rdm::OwnedState;
-use rwf::{DataState, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
+use rwf::{Conflation, DataState, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
 
+use crate::changes::{Changes, Lacks, Merged};
 use crate::encoding::Encoding;
 use crate::extent::{Extent, Input, Merge};
 use crate::image::{FieldRules, Image, PartStart};
@@ -25,6 +26,10 @@ pub struct CachedItem {
     is_spoilt: bool,
     /// Old values move to the fields that theirs ripple to.
     ripples: bool,
+    /// Rises with whatever changes the image.
+    version: u64,
+    /// What of the image changed when, while somebody wants to know.
+    changes: Option<Box<Changes>>,
 }
 
 impl Default for CachedItem {
@@ -40,6 +45,8 @@ impl Default for CachedItem {
             has_strayed: false,
             is_spoilt: false,
             ripples: true,
+            version: 0,
+            changes: None,
         }
     }
 }
@@ -63,7 +70,7 @@ impl CachedItem {
     /// The same item from elsewhere, without an image.
     #[must_use]
     pub fn anew(&self) -> CachedItem {
-        CachedItem::new(self.ripples)
+        CachedItem { version: self.version + 1, ..CachedItem::new(self.ripples) }
     }
 
     /// Takes a refresh, or a part of one. Returns whether the image is whole now.
@@ -81,6 +88,7 @@ impl CachedItem {
             self.extent = extent;
             return Ok(false);
         }
+        self.renew_version();
         let is_taken = match self.image.refresh(msg.container_type, msg.payload, is_first, rules) {
             Ok(is_taken) => is_taken,
             Err(error) => {
@@ -109,16 +117,26 @@ impl CachedItem {
     /// The payload is malformed; what stood before the fault is merged.
     #[inline]
     pub fn on_update(&mut self, msg: &UpdateMsg<'_>, rules: &FieldRules) -> Result<(), DecodeError> {
+        self.version += 1;
         if msg.seq_num.is_some() {
             self.seq_num = msg.seq_num;
         }
         if let Some(permission_data) = msg.permission_data {
             self.permission_data = Some(permission_data.into());
+            if let Some(changes) = &mut self.changes {
+                changes.note_permission(self.version);
+            }
         }
         if msg.do_not_cache {
             return Ok(());
         }
         let ripples = self.ripples && !msg.do_not_ripple;
+        if let Some(changes) = &mut self.changes {
+            let merged = Merged { msg, ripples };
+            let is_merged = merge_noting(&mut self.image, changes, merged, self.version, rules);
+            self.has_strayed |= !is_merged?;
+            return Ok(());
+        }
         self.has_strayed |= !self.image.update(msg.container_type, msg.payload, ripples, rules)?;
         Ok(())
     }
@@ -126,6 +144,7 @@ impl CachedItem {
     /// Takes over what a status says.
     pub fn on_status(&mut self, msg: &StatusMsg<'_>) {
         if msg.clear_cache {
+            self.renew_version();
             self.image = Image::Empty;
             self.extent = self.extent.next(Input::Clear).0;
         }
@@ -183,6 +202,7 @@ impl CachedItem {
         let (extent, merge) = self.extent.next(Input::BeginAgain);
         self.extent = extent;
         if merge == Merge::Drop {
+            self.renew_version();
             self.image = Image::Empty;
         }
     }
@@ -267,9 +287,109 @@ impl CachedItem {
         }
     }
 
-    /// Whether the image has all that came: a payload that cannot be merged is in the updates alone.
+    /// How often the item has changed: rises by one with each update, merged or not, and with each refresh or part of
+    /// one. It is the same number only of the same image.
+    #[inline]
     #[must_use]
-    pub fn can_be_told(&self) -> bool {
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The image is another one: no change leads to it.
+    fn renew_version(&mut self) {
+        self.version += 1;
+        if let Some(changes) = &mut self.changes {
+            changes.restart(self.version);
+        }
+    }
+
+    /// Notes from now on what updates change, if that is not done already, for
+    /// [`CachedItem::encode_changes`]. With the last update that was merged, what it has changed is noted too: readers
+    /// that were not sent it lack no more than that.
+    pub fn track_changes(&mut self, last: Option<&UpdateMsg<'_>>) {
+        if self.changes.is_some() {
+            return;
+        }
+        let version = self.version;
+        let Some(msg) = last.filter(|_| version > 0) else {
+            self.changes = Some(Box::new(Changes::new(version)));
+            return;
+        };
+        let mut changes = Box::new(Changes::new(version - 1));
+        if msg.permission_data.is_some() {
+            changes.note_permission(version);
+        }
+        if !msg.do_not_cache {
+            let merged = Merged { msg, ripples: self.ripples && !msg.do_not_ripple };
+            changes.note_entries_late(merged, version);
+            changes.note_fields(&self.image, merged, version);
+        }
+        self.changes = Some(changes);
+    }
+
+    /// Notes no more changes and frees what was noted: no reader lacks any.
+    pub fn forget_changes(&mut self) {
+        self.changes = None;
+    }
+
+    /// Whether changes are noted.
+    #[inline]
+    #[must_use]
+    pub fn tracks_changes(&self) -> bool {
+        self.changes.is_some()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn changes(&self) -> Option<&Changes> {
+        self.changes.as_deref()
+    }
+
+    /// Encodes an update with stream id 0 that brings a reader up to date who was sent everything up to a version, and
+    /// nothing after it: the newest value of each field that has changed since, in the image's order; of a map each
+    /// entry that has changed since, whole, and its summary.
+    ///
+    /// Ripples are among the changes, so they are not to be made again. The update is of no particular type: it may
+    /// stand for several. It has the item's last sequence number, and permission data if these were changed. With
+    /// `waited_ms`, the time since the first of these changes, it says how many updates it stands for. Extended headers,
+    /// and who posted a value, are of single updates and left out.
+    #[must_use]
+    pub fn encode_changes<'s>(
+        &self,
+        key: ItemKey<'_>,
+        since: u64,
+        waited_ms: Option<u16>,
+        scratch: &'s mut Scratch,
+    ) -> Conflated<'s> {
+        if since == self.version {
+            return Conflated::Nothing;
+        }
+        let changes = self.changes.as_ref().filter(|_| since < self.version && self.has_all_updates());
+        let Some(changes) = changes else { return Conflated::NeedsImage };
+        match changes.after(since, &self.image) {
+            Lacks::Image => return Conflated::NeedsImage,
+            Lacks::Nothing => return Conflated::Nothing,
+            Lacks::Some => {}
+        }
+        let Scratch { payload, message } = scratch;
+        let payload = payload.try_encode(|w| changes.write(since, &self.image, w));
+        let count = (self.version - since).min(COUNT_MAX) as u16;
+        let msg = UpdateMsg {
+            do_not_ripple: true,
+            seq_num: self.seq_num,
+            conflation: waited_ms.map(|time| Conflation { count, time }),
+            permission_data: self.permission_data.as_deref().filter(|_| changes.has_permission_after(since)),
+            payload: payload.unwrap_or_default(),
+            ..UpdateMsg::new(key.domain, 0, self.image.container_type())
+        };
+        match (payload, message.try_encode(|w| msg.encode(w))) {
+            (Ok(_), Ok(bytes)) => Conflated::Update(bytes),
+            _ => Conflated::NeedsImage,
+        }
+    }
+
+    /// Whether the image has all updates: a payload that cannot be merged is in the updates alone.
+    #[must_use]
+    pub fn has_all_updates(&self) -> bool {
         self.is_known() && self.is_current()
     }
 
@@ -285,7 +405,40 @@ impl CachedItem {
     }
 }
 
-/// Working room for [`CachedItem::encode_refresh`].
+/// Merges an update and notes what it changes.
+#[inline(never)]
+fn merge_noting(
+    image: &mut Image,
+    changes: &mut Changes,
+    update: Merged<'_, '_>,
+    version: u64,
+    rules: &FieldRules,
+) -> Result<bool, DecodeError> {
+    changes.note_entries(image, update, version);
+    let is_merged = image.update(update.msg.container_type, update.msg.payload, update.ripples, rules);
+    match is_merged {
+        Ok(true) => changes.note_fields(image, update, version),
+        // A part of it may be merged.
+        Ok(false) | Err(_) => changes.restart(version),
+    }
+    is_merged
+}
+
+/// The most updates that one can say it stands for.
+const COUNT_MAX: u64 = 0x7FFF;
+
+/// What a reader is to be sent that lacks updates, see [`CachedItem::encode_changes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflated<'s> {
+    /// This update.
+    Update(&'s [u8]),
+    /// Nothing has changed for it: an entry came and went, or an update was not to be cached.
+    Nothing,
+    /// The image, if there is one: changes since that version are not known, or cannot be said by an update.
+    NeedsImage,
+}
+
+/// Working room for [`CachedItem::encode_refresh`] and [`CachedItem::encode_changes`].
 #[derive(Debug, Default)]
 pub struct Scratch {
     payload: Encoding,

@@ -24,7 +24,7 @@ impl Encoding {
     /// Encodes with `write`, which is run again in more room if there was too little, and must then do the
     /// same.
     ///
-    /// Everything this room encodes was either decoded before or is made here; if it cannot be encoded all
+    /// Everything this crate encodes was either decoded before or is made here; if it cannot be encoded all
     /// the same (a name of 300 bytes in a configuration, say), nothing is held and the fault is returned.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 pub mod backbone;
 mod cached;
+mod changes;
 pub mod distributor;
 mod encoding;
 mod extent;
@@ -15,7 +16,7 @@ mod state_tables;
 pub mod users;
 mod view;
 
-pub use cached::{CachedItem, RefreshForm, Scratch};
+pub use cached::{CachedItem, Conflated, RefreshForm, Scratch};
 pub use encoding::{EncodeFault, Encoding};
 pub use intake::{Intake, IntakeConfig, Waited};
 pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};

@@ -32,7 +32,7 @@ pub const ANYBODY: &str = "*";
 
 /// What a login says of who logs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct Credentials {
     /// The name of the user; empty if it is a token instead.
     pub user: String,
     /// The id of the application.
@@ -43,13 +43,13 @@ pub struct Claim {
     pub address: Option<Ipv4Addr>,
 }
 
-impl Claim {
+impl Credentials {
     /// That of a login on a connection from `address`.
     #[must_use]
-    pub fn of(request: &LoginRequest<'_>, address: Option<Ipv4Addr>) -> Claim {
+    pub fn of(request: &LoginRequest<'_>, address: Option<Ipv4Addr>) -> Credentials {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let is_name = matches!(request.name_type, NameType::USER_NAME | NameType::EMAIL_ADDRESS);
-        Claim {
+        Credentials {
             user: if is_name { text(request.name) } else { String::new() },
             application_id: text(request.application_id),
             position: text(request.position.unwrap_or_default()),
@@ -120,16 +120,17 @@ impl Users {
     ///
     /// # Errors
     /// Why not.
-    pub fn judge(&self, claim: &Claim) -> Result<(), Denial> {
+    pub fn judge(&self, credentials: &Credentials) -> Result<(), Denial> {
         let Some(listed) = &self.0 else { return Ok(()) };
-        let by_name = listed.get(&claim.user).filter(|_| claim.user != ANYBODY);
+        let by_name = listed.get(&credentials.user).filter(|_| credentials.user != ANYBODY);
         let found = by_name.or_else(|| listed.get(ANYBODY));
-        let user = found.ok_or(if claim.user.is_empty() { Denial::Token } else { Denial::Unknown })?;
+        let user = found.ok_or(if credentials.user.is_empty() { Denial::Token } else { Denial::Unknown })?;
         let has = |allowed: &[String], said: &String| allowed.is_empty() || allowed.contains(said);
-        let is_near = |near: &RangeInclusive<Ipv4Addr>| claim.address.is_some_and(|at| near.contains(&at));
-        if !has(&user.applications, &claim.application_id) {
+        let is_near =
+            |near: &RangeInclusive<Ipv4Addr>| credentials.address.is_some_and(|at| near.contains(&at));
+        if !has(&user.applications, &credentials.application_id) {
             Err(Denial::Application)
-        } else if !has(&user.positions, &claim.position) {
+        } else if !has(&user.positions, &credentials.position) {
             Err(Denial::Position)
         } else if !user.networks.is_empty() && !user.networks.iter().any(is_near) {
             Err(Denial::Address)
@@ -143,7 +144,7 @@ impl Users {
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     users: Users,
-    denied: VecDeque<(Claim, Denial)>,
+    denied: VecDeque<(Credentials, Denial)>,
 }
 
 /// How many denials are kept.
@@ -156,13 +157,13 @@ impl Gate {
     }
 
     /// Whether somebody may log in; who may not is remembered.
-    pub(crate) fn admit(&mut self, claim: &Claim) -> Result<(), Denial> {
-        let result = self.users.judge(claim);
+    pub(crate) fn admit(&mut self, credentials: &Credentials) -> Result<(), Denial> {
+        let result = self.users.judge(credentials);
         if let Err(why) = result {
             if self.denied.len() == DENIED_MAX {
                 self.denied.pop_front();
             }
-            self.denied.push_back((claim.clone(), why));
+            self.denied.push_back((credentials.clone(), why));
         }
         result
     }
@@ -176,12 +177,12 @@ impl Gate {
     /// The user that was denied last; empty if that has no name, or there was none.
     #[must_use]
     pub fn last_denied(&self) -> &str {
-        self.denied.back().map_or("", |(claim, _)| &claim.user)
+        self.denied.back().map_or("", |(credentials, _)| &credentials.user)
     }
 
     /// Who was denied last and why, the oldest first; not more than 16.
-    pub fn denied(&self) -> impl Iterator<Item = (&Claim, Denial)> + '_ {
-        self.denied.iter().map(|(claim, why)| (claim, *why))
+    pub fn denied(&self) -> impl Iterator<Item = (&Credentials, Denial)> + '_ {
+        self.denied.iter().map(|(credentials, why)| (credentials, *why))
     }
 }
 
@@ -189,8 +190,8 @@ impl Gate {
 mod tests {
     use super::*;
 
-    fn claim(user: &str) -> Claim {
-        Claim {
+    fn credentials(user: &str) -> Credentials {
+        Credentials {
             user: user.to_owned(),
             application_id: "256".to_owned(),
             position: "10.0.0.5/desk".to_owned(),
@@ -204,10 +205,10 @@ mod tests {
 
     #[test]
     fn without_a_list_everybody_may_log_in_and_with_one_those_that_it_names() {
-        assert_eq!(Users::everybody().judge(&claim("anyone")), Ok(()));
+        assert_eq!(Users::everybody().judge(&credentials("anyone")), Ok(()));
         let users = only(User::default());
-        assert_eq!(users.judge(&claim("trader")), Ok(()));
-        assert_eq!(users.judge(&claim("Trader")), Err(Denial::Unknown));
+        assert_eq!(users.judge(&credentials("trader")), Ok(()));
+        assert_eq!(users.judge(&credentials("Trader")), Err(Denial::Unknown));
         assert_eq!((users.listed_count(), Users::default().listed_count()), (Some(1), None));
     }
 
@@ -219,13 +220,13 @@ mod tests {
             positions: vec!["10.0.0.5/desk".to_owned()],
             networks: network(255),
         };
-        assert_eq!(only(good.clone()).judge(&claim("trader")), Ok(()));
-        let denied = |user: User| only(user).judge(&claim("trader")).expect_err("it is denied");
+        assert_eq!(only(good.clone()).judge(&credentials("trader")), Ok(()));
+        let denied = |user: User| only(user).judge(&credentials("trader")).expect_err("it is denied");
         let other = vec!["other".to_owned()];
         assert_eq!(denied(User { applications: other.clone(), ..good.clone() }), Denial::Application);
         assert_eq!(denied(User { positions: other, ..good.clone() }), Denial::Position);
         assert_eq!(denied(User { networks: network(4), ..good.clone() }), Denial::Address);
-        let elsewhere = Claim { address: None, ..claim("trader") };
+        let elsewhere = Credentials { address: None, ..credentials("trader") };
         assert_eq!(only(good).judge(&elsewhere), Err(Denial::Address));
         assert_eq!(Denial::Application.code(), StateCode::DACS_USER_ACCESS_DENIED);
         assert_eq!(Denial::Address.code(), StateCode::NOT_ENTITLED);
@@ -236,15 +237,15 @@ mod tests {
         let limited = User { applications: vec!["1".to_owned()], ..User::default() };
         let star = (ANYBODY.to_owned(), User::default());
         let users = Users::listed([star, ("trader".to_owned(), limited.clone())]);
-        assert_eq!((users.judge(&claim("else")), users.judge(&claim(""))), (Ok(()), Ok(())));
+        assert_eq!((users.judge(&credentials("else")), users.judge(&credentials(""))), (Ok(()), Ok(())));
         assert_eq!(
-            users.judge(&claim("trader")),
+            users.judge(&credentials("trader")),
             Err(Denial::Application),
             "what is said of it by name counts"
         );
-        assert_eq!(Users::listed([]).judge(&claim("*")), Err(Denial::Unknown));
+        assert_eq!(Users::listed([]).judge(&credentials("*")), Err(Denial::Unknown));
         let limited = Users::listed([(ANYBODY.to_owned(), limited)]);
-        assert_eq!(limited.judge(&claim("*")), Err(Denial::Application));
+        assert_eq!(limited.judge(&credentials("*")), Err(Denial::Application));
     }
 
     #[test]
@@ -254,17 +255,17 @@ mod tests {
             authentication_token: Some(b"abc"),
             ..LoginRequest::consumer(b"trader")
         };
-        let claim = Claim::of(&request, None);
-        assert_eq!(only(User::default()).judge(&claim), Err(Denial::Token));
-        assert_eq!(Users::everybody().judge(&claim), Ok(()));
+        let credentials = Credentials::of(&request, None);
+        assert_eq!(only(User::default()).judge(&credentials), Err(Denial::Token));
+        assert_eq!(Users::everybody().judge(&credentials), Ok(()));
     }
 
     #[test]
     fn the_last_denials_are_kept_and_no_more() {
         let mut gate = Gate::default();
         gate.set(Users::listed([]));
-        (0..100).for_each(|n| assert!(gate.admit(&claim(&n.to_string())).is_err()));
-        let users: Vec<_> = gate.denied().map(|(claim, _)| claim.user.as_str()).collect();
+        (0..100).for_each(|n| assert!(gate.admit(&credentials(&n.to_string())).is_err()));
+        let users: Vec<_> = gate.denied().map(|(credentials, _)| credentials.user.as_str()).collect();
         assert_eq!((users.len(), users[0], users[DENIED_MAX - 1]), (DENIED_MAX, "84", "99"));
     }
 }

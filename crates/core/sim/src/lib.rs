@@ -1,4 +1,4 @@
-//! Deterministic simulator: the pure rooms under virtual time, loss, reordering and crashes.
+//! Deterministic simulator: the pure crates under virtual time, loss, reordering and crashes.
 //!
 //! A [`World`] holds providers, source distributors, point-to-point servers and consumers, joined by channels
 //! that delay, lose and break. The cores of distributor and server are the ones the daemons drive; providers

@@ -1,5 +1,7 @@
 //! What the cores put out, kept until the world carries it on.
 
+use std::collections::BTreeSet;
+
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
 use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
@@ -61,9 +63,9 @@ pub(crate) enum FromServer {
     Link(u64, Vec<u8>),
 }
 
-/// The second field says that no client has room now.
+/// The second field says that no client has room now, the third names those that read too slowly.
 #[derive(Default)]
-pub(crate) struct ServerOut(pub(crate) Vec<FromServer>, pub(crate) bool);
+pub(crate) struct ServerOut(pub(crate) Vec<FromServer>, pub(crate) bool, pub(crate) BTreeSet<ClientId>);
 
 impl ServerSink for ServerOut {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
@@ -76,8 +78,14 @@ impl ServerSink for ServerOut {
             self.0.push(FromServer::Client(watcher.client, bytes));
         }
     }
-    fn lags(&mut self, _: ClientId) -> bool {
-        self.1
+    fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
+        let is_slow = |watcher: &&Watcher| self.2.contains(&watcher.client);
+        let (slow, fast): (Vec<Watcher>, Vec<Watcher>) = watchers.iter().partition(is_slow);
+        refused.extend(slow);
+        self.fan_out(&fast, msg);
+    }
+    fn lags(&mut self, client: ClientId) -> bool {
+        self.1 || self.2.contains(&client)
     }
     fn subscribe(&mut self, _: &str) {
         self.0.push(FromServer::Subscribe(true));

@@ -40,6 +40,8 @@ pub struct Faults {
     pub consumer_breaks: f64,
     /// All multicast is cut for up to five seconds.
     pub partition: f64,
+    /// A consumer reads too slowly for up to five seconds, in a second.
+    pub consumer_stalls: f64,
 }
 
 impl Faults {
@@ -55,6 +57,7 @@ impl Faults {
         link_breaks: 0.0,
         consumer_breaks: 0.0,
         partition: 0.0,
+        consumer_stalls: 0.0,
     };
 }
 
@@ -175,6 +178,8 @@ pub struct World {
     up_pipe: Pipe,
     down_pipe: Pipe,
     consumers: Vec<Connected>,
+    /// Clients that are to be sent something when they have room.
+    due: BTreeSet<ClientId>,
     /// How many of each fault have happened.
     pub happened: BTreeMap<&'static str, u32>,
 }
@@ -183,6 +188,8 @@ struct Connected {
     consumer: Consumer,
     epoch: u32,
     is_up: bool,
+    /// Its updates are conflated until then.
+    slow_until: Nanos,
     to_server: Pipe,
     to_consumer: Pipe,
 }
@@ -217,6 +224,7 @@ impl World {
             consumer: Consumer::new(names.clone(), habits[i % habits.len()]),
             epoch: 0,
             is_up: false,
+            slow_until: Nanos::ZERO,
             to_server: Pipe::default(),
             to_consumer: Pipe::default(),
         };
@@ -248,6 +256,7 @@ impl World {
             up_pipe: Pipe::default(),
             down_pipe: Pipe::default(),
             consumers: (0..consumer_count).map(consumer).collect(),
+            due: BTreeSet::new(),
             happened: BTreeMap::new(),
             rng,
         };
@@ -426,8 +435,14 @@ impl World {
         if self.now >= self.server.next_wakeup() {
             self.with_server(|core, now, sink| core.on_wakeup(now, sink));
         }
-        for client in self.server.take_due_clients() {
+        let due = self.server.take_due_clients();
+        self.due.extend(due);
+        let slow = self.slow();
+        for client in self.due.extract_if(.., |client| !slow.contains(client)).collect::<Vec<ClientId>>() {
             self.with_server(|core, now, sink| _ = core.send_due_images(now, client, sink));
+        }
+        for info in self.server.clients() {
+            assert!(info.changed_streams <= info.streams, "each is noted once: {info:?}");
         }
         self.later(Duration::from_millis(2), Event::Timer);
     }
@@ -440,6 +455,31 @@ impl World {
         self.faults = faults;
     }
 
+    /// Consumers that read too slowly.
+    fn slow(&self) -> BTreeSet<ClientId> {
+        let is_slow = |(_, connected): &(usize, &Connected)| self.now < connected.slow_until;
+        self.consumers.iter().enumerate().filter(is_slow).map(|(at, _)| ClientId(at as u32)).collect()
+    }
+
+    /// A consumer reads too slowly for a while; whoever has caught up is told so.
+    fn stall(&mut self, consumer_stalls: f64) {
+        let slow = self.slow();
+        let all: Vec<(ClientId, bool)> =
+            self.server.clients().map(|info| (info.client, info.conflated_since.is_some())).collect();
+        for (client, was_slow) in all {
+            let mut is_slow = slow.contains(&client);
+            if !is_slow && self.rng.chance(consumer_stalls) {
+                self.note("consumer stalls");
+                let span = Duration::from_millis(self.rng.below(5_000));
+                self.consumers[client.0 as usize].slow_until = self.now + span;
+                is_slow = true;
+            }
+            if was_slow != is_slow {
+                self.with_server(|core, now, sink| core.set_conflated(now, client, is_slow, "step", sink));
+            }
+        }
+    }
+
     fn misfortune(&mut self) {
         let Faults {
             provider_breaks,
@@ -448,8 +488,12 @@ impl World {
             link_breaks,
             consumer_breaks,
             partition,
+            consumer_stalls,
             ..
         } = self.faults;
+        if consumer_stalls > 0.0 {
+            self.stall(consumer_stalls);
+        }
         if self.rng.chance(provider_breaks) {
             self.note("provider breaks");
             self.provider_breaks();
@@ -493,6 +537,7 @@ impl World {
         self.break_link();
         self.server_epoch += 1;
         self.server = new_server(self.rng.next_u64(), &self.server_counters);
+        self.due.clear();
         self.sources.clear();
         self.subscribed = false;
         for consumer in 0..self.consumers.len() {
@@ -515,6 +560,7 @@ impl World {
     fn consumer_breaks(&mut self, consumer: usize) {
         let connected = &mut self.consumers[consumer];
         connected.epoch += 1;
+        connected.slow_until = Nanos::ZERO;
         let epoch = connected.epoch;
         if std::mem::take(&mut connected.is_up) {
             self.with_server(|core, now, sink| core.on_client_closed(now, ClientId(consumer as u32), sink));
@@ -620,7 +666,7 @@ impl World {
     }
 
     fn with_server(&mut self, act: impl FnOnce(&mut PointToPoint, Nanos, &mut ServerOut)) {
-        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2));
+        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2), self.slow());
         act(&mut self.server, self.now, &mut out);
         for decision in out.0 {
             match decision {

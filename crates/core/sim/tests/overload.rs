@@ -28,6 +28,7 @@ fn assert_undisturbed(world: &Overload, servers: &[usize]) {
 
 #[test]
 fn at_one_and_a_half_times_capacity_providers_slow_down_and_nothing_is_lost() {
+    let _repeat = testkit::repeat!();
     for lost_reports in [0.0, 0.1] {
         let (mut world, demand) = world(1);
         world.lose_reports(lost_reports);
@@ -47,6 +48,7 @@ fn at_one_and_a_half_times_capacity_providers_slow_down_and_nothing_is_lost() {
 
 #[test]
 fn one_at_a_tenth_loses_and_is_named_and_the_others_are_undisturbed() {
+    let _repeat = testkit::repeat!();
     let (mut world, demand) = world(2);
     world.set_speed(1, SlowServer::Takes(demand / 10));
     world.run(MINUTE);
@@ -65,6 +67,7 @@ fn one_at_a_tenth_loses_and_is_named_and_the_others_are_undisturbed() {
 
 #[test]
 fn one_that_stops_reading_altogether_holds_up_the_others_no_longer_than_its_patience() {
+    let _repeat = testkit::repeat!();
     let (mut world, _) = world(3);
     world.set_speed(2, SlowServer::Stopped);
     world.run(MINUTE);
@@ -82,6 +85,7 @@ fn one_that_stops_reading_altogether_holds_up_the_others_no_longer_than_its_pati
 
 #[test]
 fn all_reports_lost_is_as_if_it_had_stopped() {
+    let _repeat = testkit::repeat!();
     let (mut world, _) = world(4);
     world.lose_reports(1.0);
     world.run(MINUTE);

@@ -1,33 +1,62 @@
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use net::Heartbeat;
 use serde_json::Value;
 use units::Nanos;
 
+use crate::query::{Parameter, Query, QueryError};
+
 /// What a daemon says of itself, for other threads to read.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Status(Arc<Shared>);
 
-#[derive(Default)]
 struct Shared {
-    last: Mutex<Description>,
-    renewed: Condvar,
+    known: &'static [Parameter],
+    desk: Mutex<Desk>,
     heartbeat: Heartbeat,
 }
 
 #[derive(Default)]
-struct Description {
-    value: Value,
-    made_at: Option<Instant>,
-    /// Somebody waits for a new one.
-    is_wanted: bool,
+struct Desk {
+    /// Whole, or its first page.
+    last: Option<(Instant, Arc<Value>)>,
+    questions: Vec<Question>,
 }
+
+/// Somebody waits for an answer.
+struct Question {
+    query: Query,
+    asked_at: Instant,
+    answer: SyncSender<Arc<Value>>,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatusError {
+    /// It is not understood.
+    Query(QueryError),
+    /// The daemon's thread has not answered in time, or too many ask.
+    Busy,
+}
+
+impl fmt::Display for StatusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StatusError::Query(error) => error.fmt(f),
+            StatusError::Busy => f.write_str("the daemon is busy: ask again"),
+        }
+    }
+}
+
+impl std::error::Error for StatusError {}
 
 /// Describes a daemon on the daemon's own thread, when somebody asks.
 ///
 /// A description of a thousand clients takes milliseconds, which are not spent unless somebody wants it.
-#[derive(Default)]
 pub struct Describer {
     status: Status,
     due: Nanos,
@@ -35,27 +64,51 @@ pub struct Describer {
 
 /// How often it is looked whether somebody asks; and how long one description serves all who do.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// The next look while others wait with other questions.
+const NEXT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a reader waits for a daemon that does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Most questions that wait.
+const QUESTIONS_MAX: usize = 32;
 
 impl Status {
     /// A description made now, or some moments ago: the reader waits for the daemon's thread to come round. If
     /// that does not come round for two seconds, it is the last description there is.
     #[must_use]
     pub fn read(&self) -> Value {
-        let mut last = self.0.lock();
-        let asked_at = Instant::now();
-        if last.made_at.is_none_or(|made_at| made_at + INTERVAL < asked_at) {
-            last.is_wanted = true;
-            let waits = |last: &mut Description| last.is_wanted;
-            let waited = self.0.renewed.wait_timeout_while(last, PATIENCE, waits);
-            last = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        last.value.clone()
+        self.answer(Query::default()).unwrap_or_default()
     }
-}
 
-impl Status {
+    /// The same, with the connections that `query` asks for: the part of a URL behind its `?`.
+    ///
+    /// # Errors
+    /// [`StatusError`]: the question is not understood, or not answered in time.
+    pub fn ask(&self, query: &str) -> Result<Value, StatusError> {
+        self.answer(Query::parse(query, self.0.known).map_err(StatusError::Query)?)
+    }
+
+    fn answer(&self, query: Query) -> Result<Value, StatusError> {
+        let is_default = query == Query::default();
+        let asked_at = Instant::now();
+        let receiver = {
+            let mut desk = self.0.lock();
+            if let Some((made_at, last)) = desk.last.as_ref().filter(|_| is_default)
+                && *made_at + INTERVAL >= asked_at
+            {
+                return Ok(Value::clone(last));
+            }
+            desk.put(query, asked_at)
+        };
+        let answer = receiver.and_then(|answer| answer.recv_timeout(PATIENCE).ok());
+        match answer {
+            Some(answer) => Ok(Value::clone(&answer)),
+            None if is_default => {
+                Ok(self.0.lock().last.as_ref().map_or(Value::Null, |(_, v)| Value::clone(v)))
+            }
+            None => Err(StatusError::Busy),
+        }
+    }
+
     /// The heart of the daemon's thread: it beats four times a second or more, busy or idle.
     #[must_use]
     pub fn heartbeat(&self) -> Heartbeat {
@@ -64,31 +117,62 @@ impl Status {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Description> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Desk {
+    /// Puts a question behind the others, if there is room.
+    fn put(&mut self, query: Query, asked_at: Instant) -> Option<Receiver<Arc<Value>>> {
+        // Nobody waits for these any more.
+        self.questions.retain(|question| question.asked_at + PATIENCE >= asked_at);
+        if self.questions.len() >= QUESTIONS_MAX {
+            return None;
+        }
+        let (answer, receiver) = mpsc::sync_channel(1);
+        self.questions.push(Question { query, asked_at, answer });
+        Some(receiver)
     }
 }
 
 impl Describer {
+    /// That of a daemon that understands these parameters of questions.
+    #[must_use]
+    pub fn new(known: &'static [Parameter]) -> Describer {
+        let (desk, heartbeat) = (Mutex::default(), Heartbeat::default());
+        Describer { status: Status(Arc::new(Shared { known, desk, heartbeat })), due: Nanos::ZERO }
+    }
+
     /// Where the description can be read.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status.clone()
     }
 
-    /// Describes the daemon if it is time to look whether somebody asks, and somebody does.
+    /// Describes the daemon if it is time to look whether somebody asks, and somebody does: once, for all that ask
+    /// the same as the first.
     #[inline]
-    pub fn describe(&mut self, now: Nanos, make: impl FnOnce() -> Value) {
+    pub fn describe(&mut self, now: Nanos, make: impl FnOnce(&Query) -> Value) {
         if now < self.due {
             return;
         }
         self.due = now + INTERVAL;
         self.status.0.heartbeat.beat(now);
-        if self.status.0.lock().is_wanted {
-            let value = make();
-            let mut last = self.status.0.lock();
-            *last = Description { value, made_at: Some(Instant::now()), is_wanted: false };
-            self.status.0.renewed.notify_all();
+        let mut desk = self.status.0.lock();
+        let Some(query) = desk.questions.first().map(|question| question.query.clone()) else { return };
+        drop(desk);
+        let value = Arc::new(make(&query));
+        desk = self.status.0.lock();
+        for question in desk.questions.extract_if(.., |question| question.query == query) {
+            // Nobody may wait any more.
+            let _ = question.answer.try_send(Arc::clone(&value));
+        }
+        if !desk.questions.is_empty() {
+            self.due = now + NEXT_INTERVAL;
+        }
+        if query == Query::default() {
+            desk.last = Some((Instant::now(), value));
         }
     }
 
@@ -105,26 +189,30 @@ mod tests {
 
     use super::*;
 
+    fn describer() -> Describer {
+        Describer::new(Parameter::ALL)
+    }
+
     #[test]
     fn nothing_is_described_as_long_as_nobody_asks() {
-        let mut describer = Describer::default();
+        let mut describer = describer();
         for turn in 0..10 {
             let now = Nanos(turn * 1_000_000_000);
             assert!(describer.next_wakeup() <= now);
-            describer.describe(now, || panic!("nobody asks"));
+            describer.describe(now, |_| panic!("nobody asks"));
             assert_eq!(describer.next_wakeup(), now + INTERVAL);
         }
     }
 
     #[test]
     fn who_asks_gets_what_is_described_afterwards() {
-        let mut describer = Describer::default();
+        let mut describer = describer();
         let status = describer.status();
         let reader = std::thread::spawn(move || status.read());
         let (mut turn, mut made) = (0, 0);
         while !reader.is_finished() {
             turn += 1;
-            describer.describe(Nanos(turn * 1_000_000_000), || {
+            describer.describe(Nanos(turn * 1_000_000_000), |_| {
                 made += 1;
                 json!(made)
             });
@@ -133,7 +221,49 @@ mod tests {
     }
 
     #[test]
+    fn each_gets_the_answer_to_its_own_question_and_equal_ones_cost_one_description() {
+        let mut describer = describer();
+        let asked = Instant::now();
+        let queries = ["limit=1", "limit=2", "limit=1", "user=a"];
+        let ask = |query| {
+            let query = Query::parse(query, Parameter::ALL).expect("it is allowed");
+            describer.status.0.lock().put(query, asked).expect("there is room")
+        };
+        let answers: Vec<Receiver<Arc<Value>>> = queries.into_iter().map(ask).collect();
+        let (mut now, mut made) = (Nanos(1), Vec::new());
+        for _ in 0..5 {
+            describer.describe(now, |query| {
+                made.push(query.clone());
+                json!(format!("{query:?}"))
+            });
+            now = describer.next_wakeup();
+        }
+        assert_eq!(made.len(), 3);
+        // Not sooner than that, however many ask.
+        assert_eq!(now, Nanos(1) + 2 * NEXT_INTERVAL + 3 * INTERVAL);
+        for (query, answer) in queries.into_iter().zip(answers) {
+            let query = Query::parse(query, Parameter::ALL).expect("it is allowed");
+            assert_eq!(*answer.try_recv().expect("it is answered"), json!(format!("{query:?}")));
+        }
+    }
+
+    #[test]
+    fn questions_that_nobody_answers_do_not_pile_up() {
+        let describer = describer();
+        let (mut desk, asked) = (describer.status.0.lock(), Instant::now());
+        let waiting: Vec<_> = (0..QUESTIONS_MAX).map(|_| desk.put(Query::default(), asked)).collect();
+        assert!(waiting.iter().all(Option::is_some));
+        assert!(desk.put(Query::default(), asked).is_none());
+        let later = asked + PATIENCE + Duration::from_nanos(1);
+        assert!(desk.put(Query::default(), later).is_some());
+        assert_eq!(desk.questions.len(), 1);
+    }
+
+    #[test]
     fn a_daemon_that_does_not_come_round_is_as_it_last_said() {
-        assert_eq!(Describer::default().status().read(), Value::Null);
+        let status = describer().status();
+        assert_eq!(status.read(), Value::Null);
+        assert_eq!(status.ask("limit=5"), Err(StatusError::Busy));
+        assert!(matches!(status.ask("limit=0"), Err(StatusError::Query(_))));
     }
 }

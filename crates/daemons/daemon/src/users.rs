@@ -183,10 +183,10 @@ fn read_users(path: &Path) -> Result<Users, UsersError> {
 /// What a status page shows of who may log in.
 #[must_use]
 pub fn describe_users(gate: &Gate) -> Value {
-    let denied = gate.denied().map(|(claim, why)| {
+    let denied = gate.denied().map(|(credentials, why)| {
         json!({
-            "user": claim.user, "application_id": claim.application_id, "position": claim.position,
-            "address": claim.address.map(|address| address.to_string()), "reason": why.to_string(),
+            "user": credentials.user, "application_id": credentials.application_id, "position": credentials.position,
+            "address": credentials.address.map(|address| address.to_string()), "reason": why.to_string(),
         })
     });
     json!({"listed": gate.users().listed_count(), "denied": denied.collect::<Vec<Value>>()})
@@ -194,18 +194,17 @@ pub fn describe_users(gate: &Gate) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use market::users::{Claim, Denial};
+    use market::users::{Credentials, Denial};
 
     use super::*;
 
     /// A file of this test's own, which is gone when it ends.
-    struct Scratch(PathBuf);
+    struct Scratch(PathBuf, #[expect(dead_code, reason = "removed at the end")] testkit::Folder);
 
     impl Scratch {
         fn new(name: &str, text: &str) -> Scratch {
-            let path = std::env::temp_dir().join(format!("tickcast-users-{}-{name}", std::process::id()));
-            std::fs::write(&path, text).expect("the folder is writable");
-            Scratch(path)
+            let folder = testkit::Folder::new();
+            Scratch(folder.put(name, text), folder)
         }
 
         fn path(&self) -> &str {
@@ -213,20 +212,14 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
-
     fn load(file: &Scratch) -> Result<(UserList, Users), UsersError> {
         UserList::load(Some(file.path()), &Registry::default(), "test")
     }
 
-    fn claim(user: &str) -> Claim {
+    fn credentials(user: &str) -> Credentials {
         let address = Some(Ipv4Addr::new(10, 1, 255, 255));
         let (application_id, position) = ("256".to_owned(), "here".to_owned());
-        Claim { user: user.to_owned(), application_id, position, address }
+        Credentials { user: user.to_owned(), application_id, position, address }
     }
 
     #[test]
@@ -248,17 +241,17 @@ mod tests {
         let file = Scratch::new("page", text);
         let (list, users) = load(&file).expect("it is good");
         assert_eq!(list.counters.listed.get(), 3);
-        assert_eq!(users.judge(&claim("trader1")), Ok(()));
-        assert_eq!(users.judge(&claim("trader2")), Err(Denial::Application));
-        assert_eq!(users.judge(&claim("anybody")), Err(Denial::Address));
+        assert_eq!(users.judge(&credentials("trader1")), Ok(()));
+        assert_eq!(users.judge(&credentials("trader2")), Err(Denial::Application));
+        assert_eq!(users.judge(&credentials("anybody")), Err(Denial::Address));
     }
 
     #[test]
     fn networks_are_as_wide_as_they_say() {
         let file = Scratch::new("networks", "[[user]]\nname = \"a\"\nnetworks = [\"10.1.0.0/16\"]\n");
         let users = load(&file).expect("it is good").1;
-        assert_eq!(users.judge(&claim("a")), Ok(()));
-        let outside = Claim { address: Some(Ipv4Addr::new(10, 2, 0, 0)), ..claim("a") };
+        assert_eq!(users.judge(&credentials("a")), Ok(()));
+        let outside = Credentials { address: Some(Ipv4Addr::new(10, 2, 0, 0)), ..credentials("a") };
         assert_eq!(users.judge(&outside), Err(Denial::Address));
     }
 
@@ -295,7 +288,7 @@ mod tests {
         write("[[user]]\nname = \"a\"\n[[user]]\nname = \"b\"\n");
         assert_eq!(look(&mut list), None, "it may be in the middle of being written");
         let users = look(&mut list).expect("it has settled");
-        assert_eq!((users.listed_count(), users.judge(&claim("b"))), (Some(2), Ok(())));
+        assert_eq!((users.listed_count(), users.judge(&credentials("b"))), (Some(2), Ok(())));
         write("[[user]]\n");
         assert_eq!((look(&mut list), look(&mut list), look(&mut list)), (None, None, None));
         let counters = &list.counters;

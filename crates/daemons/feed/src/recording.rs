@@ -190,7 +190,8 @@ mod tests {
     fn a_missing_file_and_a_bad_line_are_named() {
         let error = Recording::open(Path::new("/nonexistent/x.zst")).err().expect("it does not exist");
         assert!(error.to_string().starts_with("/nonexistent/x.zst: cannot open"), "{error}");
-        let path = std::env::temp_dir().join(format!("tickcast-recording-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let path = folder.join("recording");
         std::fs::write(&path, "\n1 {}\n").expect("the temporary directory is writable");
         let mut recording = Recording::open(&path).expect("it exists");
         let error = recording.next_frame().expect_err("not a frame");
@@ -206,7 +207,6 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        std::fs::remove_file(&path).expect("it was written above");
         assert!(error.line > 1, "{error}");
         assert_eq!(recording.next_frame().expect("nothing more can be read"), None);
     }

@@ -184,7 +184,9 @@ impl Replay {
         while let Some(next_ns) = self.recording.next_ns() {
             self.wait_until(pace.due(next_ns), stop)?;
             self.play_due(&pace);
-            while !self.provider.wait_for_room(LOOK_UP, &mut |event| tell(&event))? && self.goes_on(stop)? {}
+            while !self.provider.wait_for_room(LOOK_UP, &mut |event| log_event(&event))?
+                && self.goes_on(stop)?
+            {}
             if !self.goes_on(stop)? {
                 return Ok(false);
             }
@@ -228,7 +230,7 @@ impl Replay {
 
     /// Writes what is published, and takes what the source distributor says.
     fn serve(&mut self, timeout: Duration) -> Result<(), ReplayError> {
-        self.provider.dispatch(timeout, &mut |event| tell(&event))?;
+        self.provider.dispatch(timeout, &mut |event| log_event(&event))?;
         Ok(())
     }
 
@@ -271,7 +273,7 @@ impl Pace {
     }
 }
 
-fn tell(event: &ProviderEvent<'_>) {
+fn log_event(event: &ProviderEvent<'_>) {
     match event {
         ProviderEvent::LoggedIn(_) => info!("logged in to the source distributor"),
         ProviderEvent::Disconnected { host, reason, retry_in: Some(delay) } => {

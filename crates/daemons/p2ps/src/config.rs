@@ -1,8 +1,10 @@
 use std::time::Duration;
 
+use config::Complaint;
 use daemon::ThreadConfig;
 use market::IntakeConfig;
 use market::p2ps::ServerConfig;
+use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
 
@@ -60,6 +62,18 @@ config::section! {
         post_timeout_ms: u64 = 10_000, range 100..=600_000;
         /// Most posts of all clients that may wait for their acknowledgement; more are refused.
         posts_outstanding_max: u32 = 100_000, range 1..=10_000_000;
+        /// A client for which more bytes wait is sent the newest values when it has room, in place of every update
+        /// (docs/guides/slow-clients.md); 0 for never. Below the port's backlog_max_bytes, at which the client is
+        /// disconnected.
+        conflate_above_bytes: u64 = 8_388_608, range 0..=17_179_869_184;
+        /// The same for a client whose oldest byte has waited so long; 0 for never.
+        conflate_above_ms: u32 = 5_000, range 0..=3_600_000;
+        /// A client that is sent the newest values has room for them while no more bytes wait for it.
+        conflated_room_bytes: u64 = 65_536, range 0..=17_179_869_184;
+        /// A client that is sent the newest values is sent every update again when it had room for so long.
+        tick_after_ms: u32 = 2_000, range 0..=3_600_000;
+        /// A client whose oldest byte has waited so long is disconnected; 0 for never.
+        disconnect_after_ms: u32 = 60_000, range 0..=86_400_000;
         /// Services of whose items an update changes only the fields that it has. In others a field's old value
         /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
         /// have to be told the same: `ripples` of `source_distributor.services`.
@@ -72,9 +86,41 @@ config::section! {
         /// The thread.
         thread: ThreadConfig;
     }
+    check = P2psConfig::check;
 }
 
 impl P2psConfig {
+    fn check(&self) -> Result<(), Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        if self.conflate_above_bytes > 0 && self.conflated_room_bytes >= self.conflate_above_bytes {
+            complaints.push(Complaint::new(
+                ["conflated_room_bytes", "conflate_above_bytes"],
+                "a client that has room must have less waiting than one that is too slow",
+            ));
+        }
+        if self.disconnect_after_ms > 0 && self.conflate_above_ms >= self.disconnect_after_ms {
+            complaints.push(Complaint::new(
+                ["conflate_above_ms", "disconnect_after_ms"],
+                "a client would be disconnected before it is sent the newest values",
+            ));
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
+    /// How clients are served that do not keep up.
+    pub(crate) fn ladder(&self) -> LadderConfig {
+        let ms = |ms: u32| Duration::from_millis(ms.into());
+        let is_set = |of: u32| (of > 0).then(|| ms(of));
+        LadderConfig {
+            conflate_above_bytes: (self.conflate_above_bytes > 0)
+                .then_some(self.conflate_above_bytes as usize),
+            conflate_above: is_set(self.conflate_above_ms),
+            room_bytes: self.conflated_room_bytes as usize,
+            tick_after: ms(self.tick_after_ms),
+            disconnect_after: is_set(self.disconnect_after_ms),
+        }
+    }
+
     /// What waits of the backbone's messages.
     pub(crate) fn intake(&self) -> IntakeConfig {
         let bytes_max = self.intake_max_bytes as usize;
@@ -102,5 +148,38 @@ impl P2psConfig {
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str) -> Result<LadderConfig, String> {
+        let loaded = config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
+        loaded.map(|loaded| loaded.value.ladder()).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn the_declaration_is_sound() {
+        assert_eq!(config::audit::<P2psConfig>(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn steps_that_are_set_to_zero_are_never_taken() {
+        let off =
+            load("conflate_above_bytes = 0\nconflate_above_ms = 0\ndisconnect_after_ms = 0").expect("legal");
+        assert_eq!((off.conflate_above_bytes, off.conflate_above, off.disconnect_after), (None, None, None));
+        let on = load("").expect("legal");
+        assert!(on.conflate_above_bytes.is_some_and(|bytes| bytes > on.room_bytes));
+        assert!(on.conflate_above.is_some() && on.conflate_above < on.disconnect_after);
+    }
+
+    #[test]
+    fn steps_have_to_be_in_order() {
+        let error = load("conflated_room_bytes = 8_388_608").expect_err("no hysteresis");
+        assert!(error.contains("conflated_room_bytes"), "{error}");
+        let error = load("disconnect_after_ms = 5_000").expect_err("no time to conflate");
+        assert!(error.contains("disconnect_after_ms"), "{error}");
     }
 }

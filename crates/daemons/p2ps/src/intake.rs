@@ -10,14 +10,14 @@ use tracing::{info, warn};
 use units::Nanos;
 
 /// Tells when a server falls behind, loses messages for that, and has caught up.
-pub(crate) struct Watch {
+pub(crate) struct IntakeWatch {
     counters: Arc<Counters>,
     shown_bytes: usize,
     /// Since when it has been told that the server is behind, and how long the oldest message had waited at most.
     behind: Option<(Nanos, Duration)>,
     /// How many had been dropped when it was told last, and when that may be told again.
     dropped: u64,
-    tell_dropped_at: Nanos,
+    report_dropped_at: Nanos,
 }
 
 /// It is told that the server is behind when messages have waited for so long.
@@ -25,9 +25,9 @@ const BEHIND: Duration = Duration::from_millis(500);
 /// Dropped messages are told as often as this.
 const DROPPED_EVERY: Duration = Duration::from_secs(10);
 
-impl Watch {
-    pub(crate) fn new(counters: Arc<Counters>) -> Watch {
-        Watch { counters, shown_bytes: 0, behind: None, dropped: 0, tell_dropped_at: Nanos::ZERO }
+impl IntakeWatch {
+    pub(crate) fn new(counters: Arc<Counters>) -> IntakeWatch {
+        IntakeWatch { counters, shown_bytes: 0, behind: None, dropped: 0, report_dropped_at: Nanos::ZERO }
     }
 
     /// To be called in each turn.
@@ -45,7 +45,7 @@ impl Watch {
         self.shown_bytes = bytes;
         self.counters.intake_bytes.set(bytes as u64);
         self.counters.intake_delay_ns.set(delay.as_nanos() as u64);
-        self.tell_dropped(now, intake.dropped());
+        self.report_dropped(now, intake.dropped());
         match &mut self.behind {
             None if delay >= BEHIND => {
                 let delay_ms = delay.as_millis() as u64;
@@ -66,15 +66,15 @@ impl Watch {
         self.behind.map_or(0, |(_, worst)| worst.as_millis() as u64)
     }
 
-    fn tell_dropped(&mut self, now: Nanos, dropped: u64) {
+    fn report_dropped(&mut self, now: Nanos, dropped: u64) {
         self.counters.intake_dropped.add(dropped - self.counters.intake_dropped.get());
-        if dropped > self.dropped && now >= self.tell_dropped_at {
+        if dropped > self.dropped && now >= self.report_dropped_at {
             warn!(
                 messages = dropped - self.dropped,
                 "messages of source distributors are dropped, since p2ps.intake_max_bytes wait: their items get new images (lines about gaps say whose)"
             );
             self.dropped = dropped;
-            self.tell_dropped_at = now + DROPPED_EVERY;
+            self.report_dropped_at = now + DROPPED_EVERY;
         }
     }
 }
@@ -99,9 +99,9 @@ mod tests {
     fn what_was_dropped_is_counted_and_told_though_the_same_turn_has_emptied_the_intake() {
         let mut intake = Intake::new(IntakeConfig { bytes_max: 1_000, rate_limit: 0 });
         let counters = Arc::<Counters>::default();
-        let mut watch = Watch::new(Arc::clone(&counters));
+        let mut watch = IntakeWatch::new(Arc::clone(&counters));
         let mut now = Nanos(1);
-        let mut turn = |intake: &mut Intake, watch: &mut Watch, messages: usize| {
+        let mut turn = |intake: &mut Intake, watch: &mut IntakeWatch, messages: usize| {
             now += Duration::from_millis(1);
             (0..messages).for_each(|_| intake.keep(now, SourceId(1), &[0; 92]));
             while intake.hand_on(|_| {}) {}

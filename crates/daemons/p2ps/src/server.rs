@@ -7,7 +7,7 @@ use std::time::Duration;
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
-use daemon::{Describer, Status, UserList, describe_users};
+use daemon::{Describer, Facts, Page, Parameter, Query, Status, UserList, describe_users};
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
@@ -16,17 +16,18 @@ use rwf::Dictionary;
 use serde_json::{Value, json};
 use server::rssl::RsslListener;
 use server::websocket::WebSocketListener;
-use server::{ConnectionId, ConnectionInfo};
+use server::{ConnectionId, ConnectionInfo, StepChange};
 use tracing::info;
 use units::Nanos;
 
 use crate::P2psConfig;
+use crate::backbone_to_market::BackboneToMarket;
+use crate::conflation::StepLog;
 use crate::intake;
+use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
-use crate::rssl_clients::{RsslClients, log_end};
-use crate::sink::Sink;
-use crate::upstream::Upstream;
-use crate::websocket::{self, Input, Json, Streams, WebSocketClients};
+use crate::rssl_to_market::{RsslToMarket, log_end};
+use crate::websocket::{self, Input, Json, JsonToMarket, Streams};
 
 /// A point-to-point server on one thread, over any carrier.
 pub struct PointToPointServer<I> {
@@ -35,7 +36,7 @@ pub struct PointToPointServer<I> {
     inlet: I,
     /// What has come over the inlet and waits for the core.
     intake: Intake,
-    watch: intake::Watch,
+    watch: intake::IntakeWatch,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
     json: Json,
@@ -44,8 +45,9 @@ pub struct PointToPointServer<I> {
     token_space: u32,
     commands: Vec<InletCommand>,
     pace: Pace,
-    /// Clients for which images are due, in turn.
+    /// Clients for which images are due and that may have room for them, in turn. Others are among those that await room.
     due: VecDeque<ClientId>,
+    steps: StepLog,
     /// One of them can be served with the next turn.
     is_due: bool,
     describer: Describer,
@@ -63,8 +65,6 @@ const WAITING_TIME: Duration = Duration::from_millis(5);
 const CLOCK_EVERY: usize = 32;
 /// While the core releases what has waited behind a gap, so many bytes of it are handled in a turn: a part of what is released.
 const RELEASING_BYTES: usize = 256 << 10;
-/// How many clients a status page lists.
-const CLIENTS_LISTED: usize = 1000;
 
 impl<I: Inlet> PointToPointServer<I> {
     /// Opens the consumer ports. The server's descriptors use three token spaces from `token_space` on: that
@@ -85,7 +85,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let rssl = server::rssl::listen(
+        let mut rssl = server::rssl::listen(
             &config.rssl,
             config.rssl_port,
             registrar,
@@ -95,13 +95,16 @@ impl<I: Inlet> PointToPointServer<I> {
             server::rssl::ListenerCounters::registered(registry, "consumer"),
         )?;
         info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
+        rssl.set_ladder(config.ladder());
         if let Some(address) = rssl.tls_address()? {
             info!(%address, "encrypted RSSL connections");
         }
         let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
         let json_counters = Arc::new(JsonClients::default());
-        registry.register(&[], json_counters.clone());
+        if websocket.is_some() {
+            registry.register(&[], json_counters.clone());
+        }
         let default_service = config.default_service.clone();
         let json = Json::new(
             &config.websocket,
@@ -109,7 +112,7 @@ impl<I: Inlet> PointToPointServer<I> {
             Arc::clone(&dictionary),
             Arc::clone(&json_counters),
         );
-        let watch = intake::Watch::new(Arc::clone(&counters));
+        let watch = intake::IntakeWatch::new(Arc::clone(&counters));
         let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
@@ -128,8 +131,9 @@ impl<I: Inlet> PointToPointServer<I> {
             commands: Vec::new(),
             pace: Pace::default(),
             due: VecDeque::new(),
+            steps: StepLog::default(),
             is_due: false,
-            describer: Describer::default(),
+            describer: Describer::new(Parameter::ALL),
         })
     }
 
@@ -150,7 +154,7 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Begins to end: clients are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone.
     pub fn end(&mut self, until: Nanos) {
-        let (Upstream { core, mut sink, .. }, _) = self.upstream();
+        let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
         core.announce_end(&mut sink);
         self.rssl.end(until);
         if let Some(websocket) = &mut self.websocket {
@@ -159,26 +163,26 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 
     /// What the core is given when something comes from the backbone, and the inlet.
-    fn upstream(&mut self) -> (Upstream<'_>, &mut I) {
+    fn backbone_to_market(&mut self) -> (BackboneToMarket<'_>, &mut I) {
         let PointToPointServer {
             core, inlet, intake, rssl, websocket, json, streams, commands, pace, ..
         } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = Sink { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
-        (Upstream { core, sink, intake }, inlet)
+        let sink = MarketToClients { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
+        (BackboneToMarket { core, sink, intake }, inlet)
     }
 
-    fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
+    fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslToMarket<'_>)) {
         let PointToPointServer { core, rssl, websocket, json, streams, commands, pace, .. } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        act(rssl, &mut RsslClients { core, websocket, json, streams, commands, pace });
+        act(rssl, &mut RsslToMarket { core, websocket, json, streams, commands, pace });
     }
 
-    fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut WebSocketClients<'_>)) {
+    fn with_websocket(&mut self, act: impl FnOnce(&mut WebSocketListener, &mut JsonToMarket<'_>)) {
         let PointToPointServer { core, rssl, websocket, json, input, streams, commands, pace, .. } = self;
         if let Some(websocket) = websocket {
             let rssl = rssl.outbox();
-            act(websocket, &mut WebSocketClients { core, rssl, json, input, streams, commands, pace });
+            act(websocket, &mut JsonToMarket { core, rssl, json, input, streams, commands, pace });
         }
     }
 
@@ -189,8 +193,8 @@ impl<I: Inlet> PointToPointServer<I> {
             return;
         }
         for _ in 0..AGAIN_MAX {
-            let (mut upstream, inlet) = self.upstream();
-            if !inlet.on_ready(now, ready, &mut upstream) {
+            let (mut adapter, inlet) = self.backbone_to_market();
+            if !inlet.on_ready(now, ready, &mut adapter) {
                 return;
             }
         }
@@ -209,14 +213,14 @@ impl<I: Inlet> PointToPointServer<I> {
     #[inline(never)]
     fn take_some(&mut self, now: Nanos) {
         let until = clock::monotonic() + WAITING_TIME;
-        let (mut upstream, _) = self.upstream();
-        let before = upstream.intake.bytes();
-        while (0..CLOCK_EVERY).all(|_| upstream.take_waiting(now)) && clock::monotonic() < until {
-            if upstream.sink.staged_bytes() > STAGED_BYTES {
+        let (mut adapter, _) = self.backbone_to_market();
+        let before = adapter.intake.bytes();
+        while (0..CLOCK_EVERY).all(|_| adapter.take_waiting(now)) && clock::monotonic() < until {
+            if adapter.sink.staged_bytes() > STAGED_BYTES {
                 return;
             }
             // It may be kept behind what is released, and must not grow that.
-            if upstream.core.is_releasing() && before - upstream.intake.bytes() > RELEASING_BYTES {
+            if adapter.core.is_releasing() && before - adapter.intake.bytes() > RELEASING_BYTES {
                 return;
             }
         }
@@ -226,8 +230,8 @@ impl<I: Inlet> PointToPointServer<I> {
     fn execute(&mut self, now: Nanos) {
         while !self.commands.is_empty() {
             for command in std::mem::take(&mut self.commands) {
-                let (mut upstream, inlet) = self.upstream();
-                inlet.execute(now, command, &mut upstream);
+                let (mut adapter, inlet) = self.backbone_to_market();
+                inlet.execute(now, command, &mut adapter);
             }
         }
     }
@@ -289,6 +293,10 @@ impl<I: Inlet> PointToPointServer<I> {
     fn serve_due(&mut self, now: Nanos) {
         let more = self.core.take_due_clients();
         self.due.extend(more);
+        self.due.extend(self.rssl.outbox().take_roomy().into_iter().map(|id| ClientId(id.0)));
+        if let Some(websocket) = &mut self.websocket {
+            self.due.extend(websocket.outbox().take_roomy().into_iter().map(websocket::client_of));
+        }
         self.is_due = false;
         for _ in 0..self.due.len() {
             if !self.pace.has_room() {
@@ -296,17 +304,34 @@ impl<I: Inlet> PointToPointServer<I> {
                 break;
             }
             let Some(client) = self.due.pop_front() else { break };
-            let (Upstream { core, mut sink, .. }, _) = self.upstream();
-            let lags = sink.lags(client);
-            if !lags {
-                sink.begin();
-                if !core.send_due_images(now, client, &mut sink) {
-                    continue;
-                }
+            let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
+            if sink.lags(client) {
+                sink.await_room(client);
+                continue;
             }
-            self.is_due |= !lags;
-            self.due.push_back(client);
+            sink.begin();
+            if core.send_due_images(now, client, &mut sink) {
+                self.is_due = true;
+                self.due.push_back(client);
+            }
         }
+    }
+
+    /// Reports clients that are served otherwise than before.
+    fn report_steps(&mut self, now: Nanos) {
+        let mut changes: Vec<(ClientId, StepChange)> = Vec::new();
+        changes
+            .extend(self.rssl.take_steps().into_iter().map(|change| (ClientId(change.connection.0), change)));
+        if let Some(websocket) = &mut self.websocket {
+            let steps = websocket.take_steps().into_iter();
+            changes.extend(steps.map(|change| (websocket::client_of(change.connection), change)));
+        }
+        let mut log = std::mem::take(&mut self.steps);
+        for (client, change) in changes {
+            let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
+            log.report(now, client, &change, core, &mut sink);
+        }
+        self.steps = log;
     }
 
     /// Closes a client's connection behind what it was sent.
@@ -337,8 +362,8 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
-        let (upstream, _) = self.upstream();
-        let Upstream { core, mut sink, .. } = upstream;
+        let (adapter, _) = self.backbone_to_market();
+        let BackboneToMarket { core, mut sink, .. } = adapter;
         for client in core.set_users(users, &mut sink) {
             info!(client = client.0, "client's login is revoked, its connection is closed");
             self.dismiss(client);
@@ -347,19 +372,17 @@ impl<I: Inlet> PointToPointServer<I> {
 
     fn describe(&mut self, now: Nanos) {
         let PointToPointServer { core, intake, rssl, websocket, describer, .. } = self;
-        describer.describe(now, || {
+        describer.describe(now, |query| {
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
-            let clients = core.clients().take(CLIENTS_LISTED);
-            let clients = clients.map(|client| match websocket::connection_of(client.client) {
-                None => {
-                    let connection = rssl.connection(ConnectionId(client.client.0));
-                    describe_client(&client, "rssl", connection.as_ref())
-                }
-                Some(id) => {
-                    let connection = websocket.as_mut().and_then(|listener| listener.connection(id));
-                    describe_client(&client, "websocket", connection.as_ref())
-                }
+            let mut connection_of = |client| match websocket::connection_of(client) {
+                None => ("rssl", rssl.connection(ConnectionId(client.0))),
+                Some(id) => ("websocket", websocket.as_mut().and_then(|listener| listener.connection(id))),
+            };
+            let page = page_of_clients(query, core, &mut connection_of);
+            let clients = page.listed.iter().filter_map(|client| {
+                let (protocol, connection) = connection_of(*client);
+                Some(describe_client(now, &core.client_info_of(*client)?, protocol, connection.as_ref()))
             });
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
@@ -373,6 +396,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
+                "page": page.to_json(core.client_count()),
             })
         });
     }
@@ -392,8 +416,9 @@ fn open_websocket(
     }
     let counters = server::websocket::ListenerCounters::registered(registry, "websocket");
     let port = config.websocket_port;
-    let listener =
+    let mut listener =
         server::websocket::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
+    listener.set_ladder(config.ladder());
     info!(websocket_port = %listener.local_address()?, "WebSocket connections");
     if let Some(address) = listener.tls_address()? {
         info!(%address, "encrypted WebSocket connections");
@@ -401,12 +426,53 @@ fn open_websocket(
     Ok(Some(listener))
 }
 
-fn describe_client(client: &ClientInfo<'_>, protocol: &str, connection: Option<&ConnectionInfo>) -> Value {
+/// Which clients a status page lists.
+fn page_of_clients(
+    query: &Query,
+    core: &PointToPoint,
+    mut connection_of: impl FnMut(ClientId) -> (&'static str, Option<ConnectionInfo>),
+) -> Page<ClientId> {
+    let begin = query.after().map(|after| ClientId(u32::try_from(after).unwrap_or(u32::MAX)));
+    query.page(core.clients_after(begin).map(|client| {
+        let (protocol, connection) = connection_of(client.client);
+        let facts = Facts {
+            user: client.user,
+            application: client.application,
+            application_id: client.application_id,
+            address: connection.as_ref().map(|known| known.peer.ip()),
+            protocol,
+            state: state_of(&client),
+            backlog_bytes: connection.as_ref().map_or(0, |known| known.backlog.depth_bytes as u64),
+        };
+        (client.client.0.into(), facts, client.client)
+    }))
+}
+
+/// The state of a client as a status page shows it.
+fn state_of(client: &ClientInfo<'_>) -> &'static str {
+    match (client.is_logged_in, client.is_paused) {
+        (false, _) => "login",
+        (true, false) => "open",
+        (true, true) => "paused",
+    }
+}
+
+fn describe_client(
+    now: Nanos,
+    client: &ClientInfo<'_>,
+    protocol: &str,
+    connection: Option<&ConnectionInfo>,
+) -> Value {
     let roles =
         client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
+        "id": client.client.0, "state": state_of(client),
         "user": client.user, "position": client.position, "application": client.application,
+        "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
+        "step": if client.conflated_since.is_some() { "conflated" } else { "tick" },
+        "conflated_ms": client.conflated_since.map(|since| now.since(since).as_millis() as u64),
+        "changed_streams": client.changed_streams, "updates_conflated": client.updates_conflated,
         "standby_role": client.role.map(|role| role.name()),
         "service_roles": roles.collect::<serde_json::Map<_, _>>(),
         "protocol": connection.map(|_| protocol),
@@ -437,25 +503,26 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn turn(&mut self, now: Nanos) {
         self.refresh_users(now);
-        let (mut upstream, inlet) = self.upstream();
-        let rests = inlet.keeps_unread() && upstream.intake.bytes() > 0;
+        let (mut adapter, inlet) = self.backbone_to_market();
+        let rests = inlet.keeps_unread() && adapter.intake.bytes() > 0;
         if now >= inlet.next_wakeup() && !rests {
-            inlet.on_wakeup(now, &mut upstream);
+            inlet.on_wakeup(now, &mut adapter);
         }
         self.take_waiting(now);
-        let (mut upstream, _) = self.upstream();
-        if now >= upstream.core.next_wakeup() {
-            upstream.core.on_wakeup(now, &mut upstream.sink);
+        let (mut adapter, _) = self.backbone_to_market();
+        if now >= adapter.core.next_wakeup() {
+            adapter.core.on_wakeup(now, &mut adapter.sink);
         }
-        upstream.sink.settle(now, upstream.core);
+        adapter.sink.settle(now, adapter.core);
         self.execute(now);
         self.pace.renew();
         self.serve_waiting(now);
+        self.report_steps(now);
         self.serve_due(now);
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
-        let (Upstream { core, mut sink, .. }, _) = self.upstream();
+        let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
         core.report_progress(now, &mut sink);
         self.execute(now);
         self.inlet.flush(now);
@@ -468,7 +535,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn next_wakeup(&self) -> Nanos {
         let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
-        if self.pace.is_due() || self.is_due {
+        let has_news =
+            self.rssl.has_news() || self.websocket.as_ref().is_some_and(WebSocketListener::has_news);
+        if self.pace.is_due() || self.is_due || has_news {
             return Nanos::ZERO;
         }
         let rests = self.inlet.keeps_unread() && self.intake.bytes() > 0;
@@ -483,5 +552,78 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use market::backbone::LinkUp;
+    use market::p2ps::{ClientProfile, ServerNotice, SourceId, Watcher};
+    use rdm::ToVec;
+    use rdm::login::LoginRequest;
+
+    use super::*;
+
+    /// Takes what clients are sent.
+    struct Nowhere;
+
+    impl ServerSink for Nowhere {
+        fn send(&mut self, _: ClientId, _: &[u8]) {}
+        fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+        fn subscribe(&mut self, _: &str) {}
+        fn unsubscribe(&mut self, _: &str) {}
+        fn connect(&mut self, _: u64, _: SourceId) {}
+        fn disconnect_link(&mut self, _: u64) {}
+        fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
+        fn notice(&mut self, _: &ServerNotice<'_>) {}
+    }
+
+    const CROWD: u32 = 10_000;
+
+    /// A core with a crowd on both ports; every hundredth client is a user of its own.
+    fn crowd() -> PointToPoint {
+        let config = P2psConfig::default().core();
+        let mut core = PointToPoint::new(1, config, Arc::new(Dictionary::new()), Arc::default());
+        for at in 0..CROWD {
+            let client = ClientId(at);
+            let client = if at % 2 == 0 { client } else { websocket::client_of(ConnectionId(at)) };
+            core.on_client_connected(client, ClientProfile::default());
+            let name = if at % 100 == 0 { format!("desk-{at}") } else { "many".to_owned() };
+            let login = LoginRequest::consumer(name.as_bytes()).to_vec().expect("it fits");
+            core.on_client_message(Nanos(1), client, &login, &mut Nowhere).expect("it may log in");
+        }
+        core
+    }
+
+    fn page(core: &PointToPoint, query: &str) -> Page<ClientId> {
+        let query = Query::parse(query, Parameter::ALL).expect("it is allowed");
+        page_of_clients(&query, core, |client| {
+            (if websocket::connection_of(client).is_some() { "websocket" } else { "rssl" }, None)
+        })
+    }
+
+    #[test]
+    fn ten_thousand_clients_are_listed_page_after_page_and_found_by_what_they_are() {
+        let core = crowd();
+        let (mut listed, mut query) = (Vec::new(), "limit=700".to_owned());
+        loop {
+            let page = page(&core, &query);
+            assert!(page.listed.len() <= 700);
+            listed.extend(page.listed);
+            let Some(next) = page.next else { break };
+            query = format!("limit=700&after={next}");
+        }
+        assert_eq!((listed.len(), core.client_count()), (CROWD as usize, CROWD as usize));
+        assert!(listed.is_sorted_by(|a, b| a.0 < b.0), "each once");
+        let desks = page(&core, "user=desk-*");
+        assert_eq!((desks.listed.len(), desks.looked_at, desks.next), (100, CROWD as usize, None));
+        assert_eq!(page(&core, "user=desk-4200").listed, [ClientId(4200)]);
+        assert_eq!(
+            page(&core, "protocol=websocket").looked_at,
+            6_000,
+            "1,000 behind those of the other port"
+        );
+        assert!(page(&core, "state=login").listed.is_empty());
+        assert!(page(&core, "after=18446744073709551615").listed.is_empty());
     }
 }

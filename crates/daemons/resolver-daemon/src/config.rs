@@ -32,7 +32,7 @@ config::section! {
         /// What is sent to all clients together, UDP payload.
         total_rate_limit_bits_per_second: u64 = 1_000_000_000, range 1..=1_000_000_000_000;
         /// File of the keys with which datagrams must be signed to be taken, as
-        /// `messaging.resolver_authentication_key_file` of the clients. It is read again when it has changed.
+        /// `messaging.resolver.authentication_key_file` of the clients. It is read again when it has changed.
         authentication_key_file: Option<String> = None, length 1..=4_096;
         /// How far the time at which a datagram was signed may be from now.
         authentication_window_ms: u64 = 60_000, range 1_000..=3_600_000;

@@ -1,8 +1,8 @@
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use ::daemon::{Describer, Status};
+use ::daemon::{Describer, Facts, Parameter, Query, Status};
 use counters::Registry;
 use counters::table::{LbmrRelay, ResolverSocket};
 use lbt::resolution::Relay;
@@ -31,8 +31,8 @@ pub struct ResolverDaemon {
 
 /// Runs of datagrams taken in one receive call, 64 KiB of buffer each.
 const RECEIVE_SLOTS: usize = 16;
-/// How many clients a status page lists.
-const CLIENTS_LISTED: usize = 1_000;
+/// What a status page lists can be chosen by.
+const PARAMETERS: &[Parameter] = &[Parameter::After, Parameter::Limit, Parameter::Address];
 
 impl ResolverDaemon {
     /// Opens the port. Its descriptor has a token whose upper half is `token_space`.
@@ -72,7 +72,7 @@ impl ResolverDaemon {
             token_space,
             counters,
             socket_counters,
-            describer: Describer::default(),
+            describer: Describer::new(PARAMETERS),
             keys: key_file,
         })
     }
@@ -110,17 +110,35 @@ impl ResolverDaemon {
         counters.dgrams_dropped_by_kernel.add(socket.new_drops().into());
     }
 
-    fn describe(relay: &Relay, now: Nanos, counters: &LbmrRelay) -> Value {
-        let clients = relay.clients().take(CLIENTS_LISTED).map(|client| {
+    fn describe(query: &Query, relay: &Relay, now: Nanos, counters: &LbmrRelay) -> Value {
+        let page = query.page(relay.clients_after(query.after().map(address_of)).map(|client| {
+            let facts = Facts { address: Some(IpAddr::V4(*client.address.ip())), ..Facts::default() };
+            (id_of(client.address), facts, client)
+        }));
+        let clients = page.listed.iter().map(|client| {
             let silent = now.since(client.heard).as_millis() as u64;
-            json!({"address": client.address.to_string(), "silent_ms": silent})
+            json!({"id": id_of(client.address), "address": client.address.to_string(), "silent_ms": silent})
         });
         json!({
             "role": "resolver",
             "clients_count": counters.clients.get(),
             "clients": clients.collect::<Vec<Value>>(),
+            "page": page.to_json(counters.clients.get() as usize),
         })
     }
+}
+
+/// A client's number on status pages: its address and its port, in the order of both.
+fn id_of(client: SocketAddrV4) -> u64 {
+    u64::from(client.ip().to_bits()) << 16 | u64::from(client.port())
+}
+
+/// The client of a number; the last there can be for numbers beyond.
+fn address_of(id: u64) -> SocketAddrV4 {
+    let ip = u32::try_from(id >> 16);
+    ip.map_or(SocketAddrV4::new(Ipv4Addr::BROADCAST, u16::MAX), |ip| {
+        SocketAddrV4::new(Ipv4Addr::from_bits(ip), id as u16)
+    })
 }
 
 /// Sends a datagram; what the socket does not take is repeated by who said it.
@@ -148,7 +166,7 @@ impl Agent for ResolverDaemon {
             send(&self.socket, to, keepalive, &self.socket_counters);
         }
         let (relay, counters) = (&self.relay, &self.counters);
-        self.describer.describe(now, || ResolverDaemon::describe(relay, now, counters));
+        self.describer.describe(now, |query| ResolverDaemon::describe(query, relay, now, counters));
     }
 
     fn next_wakeup(&self) -> Nanos {
@@ -159,7 +177,6 @@ impl Agent for ResolverDaemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     #[test]
     fn what_the_socket_does_not_take_is_counted() {
@@ -180,7 +197,7 @@ mod tests {
             ResolverDaemon::new(&config, poller.registrar(), 1, Nanos::ZERO, &registry).expect("any port");
         daemon.take_datagrams(Nanos::ZERO);
         assert_eq!(daemon.socket_counters.receives_failed.get(), 0);
-        net::lab::spoil(&daemon.socket).expect("there are descriptors");
+        net::faults::spoil(&daemon.socket).expect("there are descriptors");
         daemon.take_datagrams(Nanos::ZERO);
         assert_eq!(daemon.socket_counters.receives_failed.get(), 1);
     }

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_changed_file_is_read_once_it_stays_and_a_bad_one_changes_nothing() {
-        let path = std::env::temp_dir().join(format!("tickcast-resolver-keys-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let path = folder.join("resolver-keys");
         let put = |text: &str| std::fs::write(&path, text).expect("a writable place");
         let secret = "000102030405060708090a0b0c0d0e0f";
         put(&format!("1 {secret}"));
@@ -88,6 +89,5 @@ mod tests {
         put(&format!("333 {secret}"));
         assert_eq!([look(), look()], [None, Some(333)]);
         assert!(KeyFile::open(Some("/no/such/file")).is_err_and(|e| e.to_string().contains("/no/such/file")));
-        std::fs::remove_file(&path).expect("written above");
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use client::{HostPort, Identity, LineConfig};
+use client::{DialledConfig, HostPort, Identity};
 use config::Complaint;
 use daemon::ThreadConfig;
 use market::distributor::{Balance, DialSpec, DistributorConfig, FlowConfig, PostRoute};
@@ -65,7 +65,7 @@ config::section! {
         /// Where the user sits, as address/host or address/net; address and name of this host if it is empty.
         position: String = "", length 0..=255;
         /// The connection.
-        connection: LineConfig;
+        connection: DialledConfig;
     }
 }
 
@@ -123,7 +123,7 @@ config::section! {
     /// (docs/operating.md, Overload).
     pub struct FlowControlConfig {
         /// Providers are held back when a P2PS lacks more than so many bytes of what was published; 0 for never.
-        /// At most a quarter of `messaging.transport_lbtrm_transmission_window_size_bytes`, so that what the P2PS
+        /// At most a quarter of `messaging.lbtrm.transmission_window_size_bytes`, so that what the P2PS
         /// lacks can still be repaired.
         window_bytes: u64 = 8_388_608, range 0..=1_073_741_824;
         /// A P2PS that takes less than so much, in bytes a second, while providers are held back for it is left

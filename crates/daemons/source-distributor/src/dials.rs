@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{DisconnectReason, HostPort, Line, LineEvent, StartError};
+use client::{DialledConnection, DialledEvent, DisconnectReason, HostPort, StartError};
 use counters::Registry;
-use counters::table::Line as Counters;
+use counters::table::DialledConnection as Counters;
 use market::distributor::{DialSpec, DialStage, Distributor, DistributorSink, ProviderId, ProviderNotice};
 use net::{Registrar, Token};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) struct Dials {
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 struct Dial {
-    line: Line,
+    connection: DialledConnection,
     spec: Arc<DialSpec>,
     counters: Arc<Counters>,
     /// Why there is no connection, as long as there is none.
@@ -38,7 +38,7 @@ struct Dial {
 
 /// What the core wants of dialled providers, kept until their connections are free to take it.
 #[derive(Default)]
-pub(crate) struct Mail {
+pub(crate) struct DialOutbox {
     bytes: Vec<u8>,
     messages: Vec<(ProviderId, Range<usize>)>,
     hang_ups: Vec<ProviderId>,
@@ -49,7 +49,7 @@ pub(crate) struct Mail {
 /// Numbers from here on are dialled providers; those of the provider port's connections are below.
 const FIRST: u32 = 1 << 31;
 
-impl Mail {
+impl DialOutbox {
     /// Whether a provider is one that is dialled.
     pub(crate) fn is_for(provider: ProviderId) -> bool {
         provider.0 >= FIRST
@@ -101,14 +101,14 @@ impl Dials {
     /// Whether the connection at a place has something to do, whatever its socket does.
     pub(crate) fn is_due(&self, now: Nanos, place: usize) -> bool {
         let dial = &self.dials[place];
-        let is_overdue = dial.line.is_connected() && self.ends_at.is_some_and(|ends_at| ends_at <= now);
-        is_overdue || dial.line.next_wakeup() <= now
+        let is_overdue = dial.connection.is_connected() && self.ends_at.is_some_and(|ends_at| ends_at <= now);
+        is_overdue || dial.connection.next_wakeup() <= now
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        let lines = self.dials.iter().map(|d| d.line.next_wakeup());
+        let connections = self.dials.iter().map(|d| d.connection.next_wakeup());
         let ends_at = self.ends_at.filter(|_| !self.has_ended());
-        lines.chain(ends_at).min().unwrap_or(Nanos::NEVER)
+        connections.chain(ends_at).min().unwrap_or(Nanos::NEVER)
     }
 
     /// Lets one connection work: what it brings goes to the core, and what the core decides into `sink`,
@@ -123,39 +123,39 @@ impl Dials {
     ) {
         let Some(dial) = self.dials.get_mut(place) else { return };
         let provider = ProviderId(FIRST + place as u32);
-        if core.is_leaving(provider) && !dial.line.is_connected() {
+        if core.is_leaving(provider) && !dial.connection.is_connected() {
             // Its items are still being told that it is lost.
             return;
         }
         let is_held = core.holds_provider(provider);
         let (spec, down) = (&dial.spec, &mut dial.down);
-        let mut on_event = |event: LineEvent<'_>| match event {
-            LineEvent::Connected { host, .. } => {
+        let mut on_event = |event: DialledEvent<'_>| match event {
+            DialledEvent::Connected { host, .. } => {
                 info!(provider = %spec.name, %host, "connected to provider");
                 *down = None;
                 core.on_dialled(now, provider, Arc::clone(spec), sink);
             }
-            LineEvent::Message(bytes) => {
+            DialledEvent::Message(bytes) => {
                 if let Err(error) = core.on_provider_message(now, provider, bytes, sink) {
                     core.on_provider_closed(now, provider, sink);
                     sink.close_provider(provider, &error);
                 }
             }
-            LineEvent::Disconnected { host, reason, retry_in } => {
+            DialledEvent::Disconnected { host, reason, retry_in } => {
                 lost(spec, host, reason, retry_in.map(|d| d.as_millis() as u64), down);
                 core.on_provider_closed(now, provider, sink);
             }
         };
         if reads && !is_held {
-            dial.line.work(&mut on_event);
+            dial.connection.work(&mut on_event);
         } else {
-            dial.line.work_without_reading(&mut on_event);
+            dial.connection.work_without_reading(&mut on_event);
         }
         if core.is_logged_in(provider) {
-            dial.line.accept();
+            dial.connection.accept();
         }
-        if self.ends_at.is_some_and(|ends_at| ends_at <= now || !dial.line.is_connected()) {
-            dial.line.stop();
+        if self.ends_at.is_some_and(|ends_at| ends_at <= now || !dial.connection.is_connected()) {
+            dial.connection.stop();
         }
     }
 
@@ -164,27 +164,27 @@ impl Dials {
     pub(crate) fn deliver<S: DistributorSink>(
         &mut self,
         now: Nanos,
-        mail: Mail,
+        dial_outbox: DialOutbox,
         core: &mut Distributor,
         sink: &mut S,
     ) {
-        for (provider, range) in mail.messages {
+        for (provider, range) in dial_outbox.messages {
             let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) else { continue };
-            if let Err(error) = dial.line.send(&mail.bytes[range]) {
+            if let Err(error) = dial.connection.send(&dial_outbox.bytes[range]) {
                 warn!(provider = %dial.spec.name, %error, "provider does not take what it is sent");
                 dial.counters.overflows.inc();
-                dial.line.hang_up();
+                dial.connection.hang_up();
                 core.on_provider_closed(now, provider, sink);
             }
         }
-        for (provider, notice) in mail.notices {
+        for (provider, notice) in dial_outbox.notices {
             if let Some(dial) = self.dials.get((provider.0 - FIRST) as usize) {
                 warn!(provider = %dial.spec.name, "{notice}");
             }
         }
-        for provider in mail.hang_ups {
+        for provider in dial_outbox.hang_ups {
             if let Some(dial) = self.dials.get_mut((provider.0 - FIRST) as usize) {
-                dial.line.hang_up();
+                dial.connection.hang_up();
             }
         }
     }
@@ -192,15 +192,15 @@ impl Dials {
     /// Writes what is in the backlogs, and waits for more to read unless nothing can be taken now.
     pub(crate) fn flush(&mut self, now: Nanos, reads: bool, core: &Distributor) {
         for ((dial, place), number) in self.dials.iter_mut().zip(0u64..).zip(FIRST..) {
-            dial.line.flush(now);
+            dial.connection.flush(now);
             if !reads || core.holds_provider(ProviderId(number)) {
-                dial.line.disarm(&self.registrar);
+                dial.connection.disarm(&self.registrar);
                 continue;
             }
             let token = Token(u64::from(self.token_space) << 32 | place);
-            if let Err(error) = dial.line.arm(&self.registrar, token) {
+            if let Err(error) = dial.connection.arm(&self.registrar, token) {
                 warn!(provider = %dial.spec.name, %error, "connection cannot be waited for");
-                dial.line.hang_up();
+                dial.connection.hang_up();
             }
         }
     }
@@ -211,24 +211,24 @@ impl Dials {
     pub(crate) fn begin_end(&mut self, now: Nanos, until: Nanos) {
         self.ends_at = Some(now.after(DRAIN_TIME).min(until));
         for dial in &mut self.dials {
-            if dial.line.is_connected() { dial.line.end_output() } else { dial.line.stop() }
+            if dial.connection.is_connected() { dial.connection.end_output() } else { dial.connection.stop() }
         }
     }
 
     /// Whether all connections that were begun to be ended are over.
     pub(crate) fn has_ended(&self) -> bool {
-        self.dials.iter().all(|dial| !dial.line.is_connected())
+        self.dials.iter().all(|dial| !dial.connection.is_connected())
     }
 
     pub(crate) fn end(&mut self) {
-        self.dials.iter_mut().for_each(|dial| dial.line.stop());
+        self.dials.iter_mut().for_each(|dial| dial.connection.stop());
     }
 
     /// All of them, for the status page.
     pub(crate) fn describe(&self, core: &Distributor) -> Vec<Value> {
         let describe = |(dial, number): (&Dial, u32)| {
             let known = core.dialled_providers().find(|(id, _)| id.0 == number).map(|(_, status)| status);
-            let state = match (known.map(|k| k.stage), dial.line.is_connected()) {
+            let state = match (known.map(|k| k.stage), dial.connection.is_connected()) {
                 (Some(DialStage::Ready), _) => "ready",
                 (Some(DialStage::AwaitingDirectory), _) => "waiting for the directory",
                 (Some(DialStage::LoggingIn), _) => "logging in",
@@ -237,7 +237,7 @@ impl Dials {
             };
             json!({
                 "name": dial.spec.name,
-                "host": dial.line.host().to_string(),
+                "host": dial.connection.host().to_string(),
                 "state": state,
                 "error": dial.down,
                 "services": known.map_or(0, |k| k.services),
@@ -257,15 +257,16 @@ impl Dial {
         let counters = Arc::new(Counters::default());
         let labels = [("provider", &*config.name)];
         registry.register(&labels, counters.clone());
-        let line = Line::new(&config.connection, &config.hosts, &identity, seed, Arc::clone(&counters));
-        let line = line.map_err(|error| match error {
+        let connection =
+            DialledConnection::new(&config.connection, &config.hosts, &identity, seed, Arc::clone(&counters));
+        let connection = connection.map_err(|error| match error {
             StartError::Io(error) => error,
             other => {
                 io::Error::new(io::ErrorKind::InvalidInput, format!("provider {}: {other}", config.name))
             }
         })?;
-        registry.register(&labels, line.connections().clone());
-        Ok(Dial { line, spec: Arc::new(config.spec(&identity)), counters, down: None })
+        registry.register(&labels, connection.connections().clone());
+        Ok(Dial { connection, spec: Arc::new(config.spec(&identity)), counters, down: None })
     }
 }
 
@@ -289,7 +290,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use client::{InteractiveProvider, LineConfig, ProviderServiceConfig};
+    use client::{DialledConfig, InteractiveProvider, ProviderServiceConfig};
     use market::backbone::{LinkDown, StreamMsg};
     use market::distributor::{DistributorConfig, PeerId, PeerNotice, ProviderError};
     use net::{Poller, clock};
@@ -322,7 +323,7 @@ mod tests {
             application_id: "256".into(),
             application_name: String::new(),
             position: String::new(),
-            connection: LineConfig { backlog_max_bytes: 65_536, ..LineConfig::default() },
+            connection: DialledConfig { backlog_max_bytes: 65_536, ..DialledConfig::default() },
         }
     }
 
@@ -339,7 +340,7 @@ mod tests {
         let mut core = Distributor::new(1, DistributorConfig::default(), dictionary, Arc::default());
         let connect = |dials: &mut Dials, core: &mut Distributor, provider: &mut InteractiveProvider| {
             for _ in 0..10_000 {
-                if dials.dials[0].line.is_connected() {
+                if dials.dials[0].connection.is_connected() {
                     return;
                 }
                 provider.dispatch(Duration::from_millis(1), &mut |_, _| ()).expect("it can wait");
@@ -349,13 +350,13 @@ mod tests {
             panic!("it never connects");
         };
         connect(&mut dials, &mut core, &mut provider);
-        let mut mail = Mail::default();
-        (0..2).for_each(|_| mail.send(ProviderId(FIRST), &[0; 60_000]));
-        dials.deliver(clock::monotonic(), mail, &mut core, &mut Nowhere);
+        let mut dial_outbox = DialOutbox::default();
+        (0..2).for_each(|_| dial_outbox.send(ProviderId(FIRST), &[0; 60_000]));
+        dials.deliver(clock::monotonic(), dial_outbox, &mut core, &mut Nowhere);
         let counters = Arc::clone(&dials.dials[0].counters);
         assert_eq!((counters.overflows.get(), core.dialled_providers().count()), (1, 0));
         dials.work(clock::monotonic(), 0, true, &mut core, &mut Nowhere);
-        assert!(!dials.dials[0].line.is_connected());
+        assert!(!dials.dials[0].connection.is_connected());
         assert!(dials.dials[0].down.is_some(), "the status page says so");
         connect(&mut dials, &mut core, &mut provider);
         assert_eq!((counters.overflows.get(), core.dialled_providers().count()), (1, 1));

@@ -1,28 +1,25 @@
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::ops::ControlFlow;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
-use daemon::{Describer, Status, UserList, describe_users};
-use market::backbone::{LinkDown, StreamMsg};
-use market::distributor::{
-    Distributor, DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice, SpoiltItem,
-};
+use daemon::{Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, UserList, describe_users};
+use market::distributor::{Distributor, ProviderId, SpoiltItem};
 use net::agent::Agent;
 use net::{Ready, Registrar};
-use rssl::{CloseReason, Session};
 use rwf::Dictionary;
 use serde_json::{Value, json};
-use server::rssl::{ListenerCounters, Rssl, RsslListener};
-use server::{ConnectionId, Outbox, PortEvent, Service};
+use server::rssl::{ListenerCounters, RsslListener};
+use server::{ConnectionId, ConnectionInfo};
 use tracing::{info, warn};
 use units::Nanos;
 
 use crate::SourceDistributorConfig;
-use crate::dials::{Dials, Mail};
+use crate::dials::{DialOutbox, Dials};
+use crate::market_to_backbone::{Links, MarketToBackbone};
+use crate::rssl_to_market::RsslToMarket;
 
 /// A source distributor on one thread, over any carrier.
 pub struct SourceDistributor<O> {
@@ -32,7 +29,7 @@ pub struct SourceDistributor<O> {
     listener: RsslListener,
     dials: Dials,
     /// What the core wants of dialled providers.
-    mail: Mail,
+    dial_outbox: DialOutbox,
     token_space: u32,
     events: Vec<OutletEvent>,
     links: Links,
@@ -41,25 +38,18 @@ pub struct SourceDistributor<O> {
     describer: Describer,
 }
 
-/// What is sent over links.
-#[derive(Default)]
-struct Links {
-    /// A message being encoded.
-    bytes: Vec<u8>,
-    /// What was done for links in this turn: bytes sent, and some for each image that was asked for.
-    work: usize,
-    /// Connections of providers that are to be closed.
-    dismissed: Vec<ConnectionId>,
-}
-
-/// Work for all links in a turn, once for what arrives and once for what waits.
-const TURN_WORK: usize = 1 << 20;
-/// What a request for an image costs beside the bytes that it leads to.
-const REQUEST_WORK: usize = 512;
 /// What is read from a provider at a time.
 const READ_BYTES: usize = 256 << 10;
-/// How many connections a status page lists.
-const CONNECTIONS_LISTED: usize = 1000;
+/// What a status page lists can be chosen by.
+const PARAMETERS: &[Parameter] = &[
+    Parameter::After,
+    Parameter::Limit,
+    Parameter::Sort,
+    Parameter::User,
+    Parameter::Address,
+    Parameter::State,
+    Parameter::BacklogMin,
+];
 
 impl<O: Outlet> SourceDistributor<O> {
     /// How many token spaces its descriptors use.
@@ -105,12 +95,12 @@ impl<O: Outlet> SourceDistributor<O> {
             outlet,
             listener,
             dials,
-            mail: Mail::default(),
+            dial_outbox: DialOutbox::default(),
             token_space,
             events: Vec::new(),
             links: Links::default(),
             is_held: false,
-            describer: Describer::default(),
+            describer: Describer::new(PARAMETERS),
         })
     }
 
@@ -137,8 +127,14 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Begins to end: providers are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone. [`SourceDistributor::end`] comes last.
     pub fn begin_end(&mut self, now: Nanos, until: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        core.announce_end(&mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        core.announce_end(&mut MarketToBackbone {
+            now,
+            outlet,
+            outbox: listener.outbox(),
+            dial_outbox,
+            links,
+        });
         self.listener.end(until);
         self.deliver(now);
         self.dials.begin_end(now, until);
@@ -159,8 +155,8 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn take_event(&mut self, now: Nanos, event: OutletEvent) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         match event {
             OutletEvent::Connected(peer) => {
                 info!(peer = peer.0, "point-to-point server connected");
@@ -186,10 +182,13 @@ impl<O: Outlet> SourceDistributor<O> {
 
     /// Serves links that wait for images, as far as the turn's work goes.
     fn serve_links(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         links.work = 0;
         if core.waiting_peers().next().is_some() {
-            core.serve_peers(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            core.serve_peers(
+                now,
+                &mut MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links },
+            );
             links.work = 0;
         }
     }
@@ -206,31 +205,31 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn work_dial(&mut self, now: Nanos, place: usize) {
-        let SourceDistributor { core, outlet, listener, dials, mail, links, is_held, .. } = self;
+        let SourceDistributor { core, outlet, listener, dials, dial_outbox, links, is_held, .. } = self;
         let reads = !outlet.is_blocked() && !*is_held;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         dials.work(now, place, reads, core, &mut sink);
     }
 
     /// Providers that have waited for clean-ups are read from again, and those are closed that had said what they may
     /// not meanwhile.
     fn release_providers(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         for connection in std::mem::take(&mut links.dismissed) {
             listener.dismiss(connection);
         }
-        for provider in core.take_released().into_iter().filter(|provider| !Mail::is_for(*provider)) {
-            let mut providers = Providers { core, outlet, mail, links };
+        for provider in core.take_released().into_iter().filter(|provider| !DialOutbox::is_for(*provider)) {
+            let mut providers = RsslToMarket { core, outlet, dial_outbox, links };
             listener.resume(now, ConnectionId(provider.0), &mut providers);
         }
     }
 
     /// Puts what the core wants of dialled providers into their backlogs; what comes of that in turn, too.
     fn deliver(&mut self, now: Nanos) {
-        let SourceDistributor { core, outlet, listener, dials, mail, links, .. } = self;
-        while !mail.is_empty() {
-            let waiting = std::mem::take(mail);
-            let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dials, dial_outbox, links, .. } = self;
+        while !dial_outbox.is_empty() {
+            let waiting = std::mem::take(dial_outbox);
+            let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
             dials.deliver(now, waiting, core, &mut sink);
         }
     }
@@ -238,8 +237,8 @@ impl<O: Outlet> SourceDistributor<O> {
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+        let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         for provider in core.set_users(users, &mut sink) {
             warn!(connection = provider.0, "provider's login is revoked, its connection is closed");
             listener.dismiss(ConnectionId(provider.0));
@@ -250,7 +249,8 @@ impl<O: Outlet> SourceDistributor<O> {
         let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
         let is_held = *is_held;
         let core = &*core;
-        describer.describe(now, || {
+        describer.describe(now, |query| {
+            let page = page_of_providers(query, core, listener);
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
                 json!({"id": id, "name": name, "up": up, "sequence": sequence})
             };
@@ -262,18 +262,47 @@ impl<O: Outlet> SourceDistributor<O> {
                 "providers": core.provider_users().collect::<Vec<_>>(),
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
-                "peer_flows": core.peer_flows().take(CONNECTIONS_LISTED).map(describe_flow).collect::<Vec<Value>>(),
+                "peer_flows": core.peer_flows().take(LISTED_MAX).map(describe_flow).collect::<Vec<Value>>(),
                 "providers_held": is_held,
                 "items": core.item_count(),
                 "items_spoilt": core.spoilt_items().map(describe_spoilt).collect::<Vec<Value>>(),
-                "connections": listener
-                    .connections()
-                    .take(CONNECTIONS_LISTED)
-                    .map(|info| info.to_json())
-                    .collect::<Vec<Value>>(),
+                "connections": page.listed.iter().map(|info| describe_provider(core, info)).collect::<Vec<Value>>(),
+                "page": page.to_json(listener.connection_count()),
             })
         });
     }
+}
+
+/// Which connections of providers a status page lists.
+fn page_of_providers(query: &Query, core: &Distributor, listener: &mut RsslListener) -> Page<ConnectionInfo> {
+    let begin = query.after().map(|after| ConnectionId(u32::try_from(after).unwrap_or(u32::MAX)));
+    query.page(listener.connections_after(begin).map(|connection| {
+        let facts = Facts {
+            user: user_of(core, &connection).unwrap_or_default(),
+            address: Some(connection.peer.ip()),
+            state: state_of(core, &connection),
+            backlog_bytes: connection.backlog.depth_bytes as u64,
+            ..Facts::default()
+        };
+        (connection.connection.0.into(), facts, connection)
+    }))
+}
+
+fn user_of<'a>(core: &'a Distributor, connection: &ConnectionInfo) -> Option<&'a str> {
+    core.provider_user(ProviderId(connection.connection.0))
+}
+
+fn state_of(core: &Distributor, connection: &ConnectionInfo) -> &'static str {
+    if user_of(core, connection).is_some() { "open" } else { "login" }
+}
+
+/// A connection of a provider, with what the core knows of it.
+fn describe_provider(core: &Distributor, connection: &ConnectionInfo) -> Value {
+    let mut described = connection.to_json();
+    described["id"] = json!(connection.connection.0);
+    described["user"] = json!(user_of(core, connection));
+    described["state"] = json!(state_of(core, connection));
+    described
 }
 
 /// How far behind a point-to-point server is.
@@ -298,8 +327,8 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
         if (ready.token.0 >> 32) as u32 == self.token_space {
-            let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
-            listener.on_ready(now, ready, &mut Providers { core, outlet, mail, links });
+            let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
+            listener.on_ready(now, ready, &mut RsslToMarket { core, outlet, dial_outbox, links });
         } else if self.dials.owns((ready.token.0 >> 32) as u32) {
             self.work_dial(now, ready.token.0 as u32 as usize);
         } else {
@@ -314,23 +343,26 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             self.outlet.on_wakeup(now, &mut self.events);
             self.take_events(now);
         }
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         if now >= core.next_wakeup() {
-            core.on_wakeup(now, &mut Sink { now, outlet, outbox: listener.outbox(), mail, links });
+            core.on_wakeup(
+                now,
+                &mut MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links },
+            );
             self.release_providers(now);
         }
         self.serve_links(now);
         self.work_dials(now);
-        let SourceDistributor { core, outlet, listener, mail, links, .. } = self;
+        let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
         outlet.flush(now);
-        let mut providers = Providers { core, outlet, mail, links };
+        let mut providers = RsslToMarket { core, outlet, dial_outbox, links };
         listener.on_wakeup(now, &mut providers);
         listener.flush(now, &mut providers);
-        let Providers { core, outlet, mail, links } = providers;
-        let mut sink = Sink { now, outlet, outbox: listener.outbox(), mail, links };
+        let RsslToMarket { core, outlet, dial_outbox, links } = providers;
+        let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
         self.is_held = core.holds_providers(now, &mut sink);
         let is_blocked = outlet.is_blocked() || self.is_held;
-        let mut providers = Providers { core, outlet, mail, links };
+        let mut providers = RsslToMarket { core, outlet, dial_outbox, links };
         listener.pause(now, is_blocked, &mut providers);
         self.deliver(now);
         self.dials.flush(now, !is_blocked, &self.core);
@@ -353,153 +385,5 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             .min(self.dials.next_wakeup())
             .min(self.users.next_wakeup())
             .min(self.describer.next_wakeup())
-    }
-}
-
-/// The core as the listener's service.
-struct Providers<'a, O> {
-    core: &'a mut Distributor,
-    outlet: &'a mut O,
-    mail: &'a mut Mail,
-    links: &'a mut Links,
-}
-
-impl<O: Outlet> Service<Rssl> for Providers<'_, O> {
-    fn on_connected(
-        &mut self,
-        _: Nanos,
-        connection: ConnectionId,
-        session: &Session<'_>,
-        peer: SocketAddr,
-        _: &mut Outbox,
-    ) {
-        info!(connection = connection.0, %peer, host = %session.host, "provider connected");
-        let address = if let IpAddr::V4(address) = peer.ip() { Some(address) } else { None };
-        self.core.on_provider_connected(ProviderId(connection.0), address);
-    }
-
-    #[inline]
-    fn on_message(
-        &mut self,
-        now: Nanos,
-        connection: ConnectionId,
-        message: &[u8],
-        outbox: &mut Outbox,
-    ) -> ControlFlow<()> {
-        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
-        match self.core.on_provider_message(now, ProviderId(connection.0), message, &mut sink) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(ProviderError::LoggedOut) => ControlFlow::Break(()),
-            Err(ProviderError::LoginDenied(why)) => {
-                let user = self.core.gate().last_denied();
-                warn!(connection = connection.0, user, %why, "provider's login is denied, its connection is closed");
-                ControlFlow::Break(())
-            }
-            Err(error) => {
-                warn!(connection = connection.0, %error, "provider's connection is closed");
-                ControlFlow::Break(())
-            }
-        }
-    }
-
-    fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
-        info!(connection = connection.0, %reason, "provider gone");
-        let mut sink = Sink { now, outlet: self.outlet, outbox, mail: self.mail, links: self.links };
-        self.core.on_provider_closed(now, ProviderId(connection.0), &mut sink);
-    }
-
-    fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(ProviderId(connection.0))
-    }
-
-    fn is_busy(&self, connection: ConnectionId) -> bool {
-        self.core.holds_provider(ProviderId(connection.0))
-    }
-
-    fn knows(&self, connection: ConnectionId) -> bool {
-        self.core.is_leaving(ProviderId(connection.0))
-    }
-
-    fn on_port_event(&mut self, event: PortEvent<'_>) {
-        if event.is_fault() {
-            warn!(port = "provider", "{event}")
-        } else {
-            info!(port = "provider", "{event}")
-        }
-    }
-}
-
-/// Carries out what the core decides.
-struct Sink<'a, O> {
-    now: Nanos,
-    outlet: &'a mut O,
-    outbox: &'a mut Outbox,
-    mail: &'a mut Mail,
-    links: &'a mut Links,
-}
-
-impl<O: Outlet> DistributorSink for Sink<'_, O> {
-    fn open_stream(&mut self, service: u16, name: &str) {
-        match self.outlet.open_stream(self.now, service, name) {
-            Ok(()) => info!(service, name, "service published"),
-            Err(error) => warn!(service, name, %error, "service cannot be published"),
-        }
-    }
-
-    fn close_stream(&mut self, service: u16) {
-        info!(service, "service withdrawn");
-        self.outlet.close_stream(service);
-    }
-
-    #[inline]
-    fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
-        self.outlet.publish(self.now, service, &msg.header(), msg.body);
-    }
-
-    fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
-        self.outlet.publish_directory(self.now, &msg.header(), msg.body);
-    }
-
-    fn to_peer(&mut self, peer: PeerId, msg: &LinkDown<'_>) {
-        let Links { bytes, work, .. } = &mut *self.links;
-        bytes.clear();
-        msg.encode(bytes);
-        *work += bytes.len();
-        self.outlet.to_peer(peer, bytes);
-    }
-
-    fn has_room(&mut self, peer: PeerId) -> bool {
-        let Sink { outlet, links, .. } = self;
-        let has_room = links.work < TURN_WORK && !outlet.is_full(peer) && !outlet.is_blocked();
-        self.links.work += if has_room { REQUEST_WORK } else { 0 };
-        has_room
-    }
-
-    fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
-        if Mail::is_for(provider) {
-            return self.mail.notice(provider, notice);
-        }
-        warn!(connection = provider.0, "{notice}");
-    }
-
-    fn peer_notice(&mut self, peer: PeerId, name: &str, notice: &PeerNotice) {
-        warn!(peer = peer.0, name, "{notice}");
-    }
-
-    fn close_provider(&mut self, provider: ProviderId, why: &ProviderError) {
-        warn!(connection = provider.0, error = %why, "provider's connection is closed");
-        if Mail::is_for(provider) {
-            self.mail.hang_up(provider);
-        } else {
-            self.links.dismissed.push(ConnectionId(provider.0));
-        }
-    }
-
-    fn to_provider(&mut self, provider: ProviderId, msg: &[u8]) {
-        if Mail::is_for(provider) {
-            self.mail.send(provider, msg);
-            return;
-        }
-        server::rssl::send(self.outbox, ConnectionId(provider.0), msg);
     }
 }

@@ -99,8 +99,8 @@ fn open(address: &str, group: &str, carrier: &str) -> io::Result<End<Checker>> {
         _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("what is {carrier}?"))),
     };
     let config = SourceConfig {
-        transport_lbtrm_data_rate_limit: RATE_BPS,
-        transport_lbtrm_retransmit_rate_limit: REPEAT_BPS,
+        data_rate_limit: RATE_BPS,
+        retransmit_rate_limit: REPEAT_BPS,
         ..SourceConfig::default()
     };
     let end = End::new(carrier, group, &config, Checker::default())?;

@@ -65,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_byte_is_locked_once_until_its_file_is_closed() {
-        let path = std::env::temp_dir().join(format!("tickcast-byte-lock-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let path = folder.join("locks");
         let first = File::create(&path).expect("a directory for temporary files");
         let second = File::options().write(true).open(&path).expect("it was just made");
         std::fs::remove_file(&path).expect("it was just made");

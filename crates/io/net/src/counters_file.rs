@@ -332,24 +332,18 @@ fn files(directory: &Path) -> io::Result<Vec<Found>> {
 mod tests {
     use counters::table::{self, LbtrmSource};
     use counters::{Roll, Rows};
+    use testkit::Folder;
 
     use super::*;
 
-    struct Place(CountersFileOptions);
+    /// Options with a folder of their own.
+    struct Place(CountersFileOptions, #[expect(dead_code, reason = "removed at the end")] Folder);
 
     impl Place {
         fn new(test: &str) -> Place {
-            let directory =
-                PathBuf::from(format!("/dev/shm/tickcast-counters-test-{test}-{}", std::process::id()));
-            fs::create_dir(&directory).expect("/dev/shm is there");
-            let interval = Duration::from_millis(1);
-            Place(CountersFileOptions { directory, interval, program: format!("test of {test}") })
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0.directory);
+            let folder = Folder::in_memory();
+            let (directory, interval) = (folder.to_path_buf(), Duration::from_millis(1));
+            Place(CountersFileOptions { directory, interval, program: format!("test of {test}") }, folder)
         }
     }
 
@@ -485,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_file_that_a_dead_process_of_another_user_has_left_is_in_nobodys_way() {
-        if !crate::lab::is_root() {
+        if !testkit::child::is_root() {
             eprintln!("skipped: only root becomes other users");
             return;
         }
@@ -497,8 +491,8 @@ mod tests {
         let number = std::os::fd::AsRawFd::as_raw_fd(&left.file);
         // SAFETY: the descriptor is the writer's, which is never dropped.
         unsafe { libc::close(number) };
-        let child = crate::lab::fork(|| {
-            crate::lab::become_user(64_001, 64_000).expect("root may");
+        let child = testkit::child::fork(|| {
+            testkit::child::become_user(64_001, 64_000).expect("root may");
             let published = CountersFile::publish(Registry::default(), &place.0);
             let found = processes(&place.0.directory).expect("anybody may look");
             published.is_ok() && found.len() == 1 && found[0].pid == std::process::id()
@@ -509,7 +503,7 @@ mod tests {
 
     #[test]
     fn a_file_that_another_user_has_made_for_a_process_is_not_taken_for_its_own() {
-        if !crate::lab::is_root() {
+        if !testkit::child::is_root() {
             eprintln!("skipped: only root becomes other users");
             return;
         }
@@ -521,8 +515,8 @@ mod tests {
         let pid = std::process::id();
         // It stands before the genuine one.
         let forged = directory.join(format!("{PREFIX}{pid}-{:x}-0", namespace()));
-        let child = crate::lab::fork(|| {
-            crate::lab::become_user(64_001, 64_000).expect("root may");
+        let child = testkit::child::fork(|| {
+            testkit::child::become_user(64_001, 64_000).expect("root may");
             fs::copy(&writer.path, &forged).is_ok()
         });
         assert!(child.unwrap().has_ended_well());

@@ -320,6 +320,12 @@ pub(crate) fn unshare<T: AsFd>(descriptor: T) -> T {
     descriptor
 }
 
+/// Whether a descriptor is a socket or a file that this crate has opened.
+#[cfg(any(test, feature = "faults"))]
+pub(crate) fn is_ours(number: RawFd) -> bool {
+    matches!(table().descriptors.get(number as usize), Some(known @ Known::Inode(..)) if known.is_at(number))
+}
+
 /// An epoll set, an eventfd or an object of the kernel that a child does not get.
 #[derive(Debug)]
 pub(crate) struct Unshared(OwnedFd);
@@ -364,49 +370,34 @@ pub(crate) fn share_pages(start: usize) {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
-    use std::path::PathBuf;
     use std::time::{Duration, Instant};
+
+    use testkit::Folder;
 
     use super::*;
     use crate::shm::{Pacing, Receiver, SessionName, Source, SourceOptions};
     use crate::tcp::Moved;
-    use crate::{Poller, Token, Waker, lab, tcp};
+    use crate::{Poller, Token, Waker, tcp};
 
-    fn child(there: impl FnOnce() -> bool) -> lab::Child {
-        lab::fork(there).expect("processes are left")
+    fn child(there: impl FnOnce() -> bool) -> testkit::child::Child {
+        testkit::child::fork(there).expect("processes are left")
     }
 
-    fn assert_good(child: lab::Child) {
+    fn assert_good(child: testkit::child::Child) {
         assert!(child.has_ended_well(), "what the child has to say is above");
-    }
-
-    struct Place(PathBuf);
-
-    impl Place {
-        fn new(test: &str) -> Place {
-            let path = PathBuf::from(format!("/dev/shm/tickcast-fork-{test}-{}", std::process::id()));
-            std::fs::create_dir(&path).expect("/dev/shm is there");
-            Place(path)
-        }
-    }
-
-    impl Drop for Place {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
     }
 
     const NAME: SessionName = SessionName { session_id: 7, transport_id: 1 };
 
-    fn ring(place: &Place) -> (Source, Receiver) {
+    fn ring(place: &Folder) -> (Source, Receiver) {
         let options = SourceOptions {
-            directory: place.0.clone(),
+            directory: place.to_path_buf(),
             ring_bytes: 1 << 16,
             pacing: Pacing::Receiver { drop_stopped_after: None },
             ..SourceOptions::default()
         };
         let source = Source::create(NAME, &options).expect("there is room");
-        let mut receiver = Receiver::open(NAME, &place.0).expect("it was just made");
+        let mut receiver = Receiver::open(NAME, place).expect("it was just made");
         receiver.enable_sleep().expect("a slot is free");
         (source, receiver)
     }
@@ -422,11 +413,11 @@ mod tests {
 
     #[test]
     fn a_ring_is_not_written_ended_or_removed_by_a_child_that_drops_it() {
-        let place = Place::new("ring");
+        let place = Folder::in_memory();
         let (mut source, mut receiver) = ring(&place);
         source.push(0, &[b"before"]).unwrap();
         source.publish();
-        let bell = place.0.join(format!("{NAME}.w0"));
+        let bell = place.join(format!("{NAME}.w0"));
         assert!(bell.exists() && source.path().exists());
         let (mut both, home) = (std::mem::ManuallyDrop::new((source, receiver)), Home::here());
         assert_good(child(|| {
@@ -450,7 +441,7 @@ mod tests {
 
     #[test]
     fn a_child_that_lives_on_keeps_no_lock_no_connection_and_no_wake_up_of_its_parent() {
-        let place = Place::new("lives");
+        let place = Folder::in_memory();
         let (source, mut receiver) = ring(&place);
         let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let address = listener.local_addr().expect("it is bound");

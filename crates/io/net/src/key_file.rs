@@ -85,11 +85,9 @@ mod tests {
     const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
 
     fn load_text(name: &str, text: &str) -> Result<SecretKeys<usize>, String> {
-        let file = format!("tickcast-keys-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(file);
-        std::fs::write(&path, text).expect("writable");
+        let folder = testkit::Folder::new();
+        let path = folder.put(name, text);
         let keys = SecretKeys::read(path.to_str().expect("text"), <[u8]>::len);
-        std::fs::remove_file(&path).expect("written above");
         keys.map_err(|e| e.to_string())
     }
 

@@ -1,7 +1,7 @@
 //! System calls for data: UDP with segmentation offload, TCP with or without TLS, shared memory between
 //! processes, names of hosts, polling, clocks, waiting, rings, and the file in which others read counters.
 //!
-//! The only room in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
+//! The only crate in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
 //! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
 
 mod addresses;
@@ -16,13 +16,16 @@ pub mod counters_file;
 pub mod descriptors;
 mod door;
 pub mod encryption;
+#[cfg(any(test, feature = "faults"))]
+pub mod faults;
 mod file_stamp;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod fork;
 mod heartbeat;
 pub mod interface;
 mod key_file;
-pub mod lab;
+#[cfg(not(any(test, feature = "faults")))]
+mod no_faults;
 #[cfg(not(loom))]
 mod owned_file;
 mod poller;
@@ -39,6 +42,11 @@ pub mod udp;
 pub mod user;
 mod wait;
 pub mod xdp;
+
+#[cfg(any(test, feature = "faults"))]
+pub(crate) use faults::SocketFaults;
+#[cfg(not(any(test, feature = "faults")))]
+pub(crate) use no_faults::SocketFaults;
 
 pub use addresses::Addresses;
 pub use door::Door;

@@ -285,7 +285,7 @@ mod tests {
         // Its thread idles from then on, for as long as a test takes.
         wait_for(&resolver.look_up("127.0.0.1").expect("descriptors are left"));
         let pending = resolver.look_up("127.0.0.2").expect("descriptors are left");
-        let child = crate::lab::fork(|| {
+        let child = testkit::child::fork(|| {
             let is_refused = resolver.look_up("127.0.0.1").is_err_and(|error| fork::Forked::is(&error));
             let is_over = pending.answer() == Some(Vec::new());
             drop(pending);

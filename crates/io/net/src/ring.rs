@@ -515,6 +515,7 @@ mod tests {
 
     #[test]
     fn every_length_survives_every_wrap() {
+        let _repeat = testkit::repeat!();
         let (mut producer, mut consumer) = ring(512);
         let mut rng = units::Rng::new(11);
         let mut expected = std::collections::VecDeque::new();

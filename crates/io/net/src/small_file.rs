@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn a_secret_that_everybody_can_write_is_refused_and_one_that_others_can_read_is_told() {
-        let file = std::env::temp_dir().join(format!("tickcast-secret-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let file = folder.join("secret");
         std::fs::write(&file, b"secret").expect("a writable place");
         let cases = [
             (0o600, true, None),
@@ -117,8 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_long_is_refused_at_once() {
-        let directory = std::env::temp_dir().join(format!("tickcast-small-file-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a writable place");
+        let directory = testkit::Folder::new();
         let (file, pipe) = (directory.join("file"), directory.join("pipe"));
         std::fs::write(&file, [7; 100]).expect("a writable place");
         assert_eq!(read(&file, 100).expect("as long as it may be"), [7; 100]);
@@ -129,7 +129,7 @@ mod tests {
         assert!(error(&file, 1 << 16).contains("more than 65536 bytes"));
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
             .expect("a writable place");
-        for path in [&pipe, &directory, Path::new("/dev/zero")] {
+        for path in [&*pipe, &directory, Path::new("/dev/zero")] {
             assert!(error(path, 100).contains("no regular file"), "{}", path.display());
         }
         let reader = File::options().read(true).write(true).open(&pipe).expect("a pipe");
@@ -138,6 +138,5 @@ mod tests {
         assert!(open_to_append(&pipe).is_err_and(|error| error.to_string().contains("named pipe")));
         open_to_append(&directory.join("new")).expect("it is made");
         assert_eq!(read(&directory.join("none"), 1).expect_err("not there").kind(), io::ErrorKind::NotFound);
-        std::fs::remove_dir_all(&directory).expect("made above");
     }
 }

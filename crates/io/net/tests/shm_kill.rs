@@ -5,12 +5,13 @@
 //! on the wall and by this process's own, and judged by the latter.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use testkit::Folder;
+use testkit::repeat::Repeat;
 use tickcast_net::clock;
 use tickcast_net::shm::{
     ClaimError, Frame, Missed, OpenError, Pacing, ReadError, Receiver, SessionName, Source, SourceOptions,
@@ -27,12 +28,6 @@ const ROLE: &str = "SHM_KILL_ROLE";
 
 fn kills() -> u32 {
     std::env::var("SHM_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(200)
-}
-
-fn rng() -> Rng {
-    let seed = std::env::var("SEED").ok().and_then(|n| n.parse().ok()).unwrap_or_else(clock::seed);
-    println!("SEED={seed}");
-    Rng::new(seed)
 }
 
 fn options(directory: &Path, pacing: Pacing) -> SourceOptions {
@@ -82,27 +77,6 @@ impl Longest {
 }
 
 /// A directory of its own for each test, which must be empty in the end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let path = PathBuf::from(format!("/dev/shm/tickcast-kill-{test}-{}", std::process::id()));
-        fs::create_dir(&path).expect("/dev/shm is there");
-        Place(path)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("a directory of our own");
-        entries.map(|e| e.expect("it is there").file_name().to_string_lossy().into_owned()).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Another process that runs the ignored test `role`; killed when dropped.
 struct Other(Child);
 
@@ -252,19 +226,20 @@ fn open_soon(name: SessionName, directory: &Path, patience: Duration) -> Option<
 
 #[test]
 fn a_source_may_be_killed_at_any_instruction() {
-    let place = Place::new("source");
-    let mut rng = rng();
+    let place = Folder::in_memory();
+    let repeat = Repeat::of_new_seed(testkit::here!()).depending_on("SHM_KILLS");
+    let mut rng = Rng::new(repeat.seed());
     let (mut in_creation, mut messages, mut longest) = (0, 0, Longest::default());
     for session in 0..kills() {
         let argument = rng.next_u64() >> 1;
-        let other = Other::start("source_process", &place.0, session, argument);
+        let other = Other::start("source_process", &place, session, argument);
         let name = SessionName { session_id: session, transport_id: 1 };
         // One in eight is killed while it starts.
         let patience = if rng.below(8) == 0 { Duration::from_micros(rng.below(6_000)) } else { WATCHDOG };
         let mut readers = Vec::new();
-        if let Some(receiver) = open_soon(name, &place.0, patience) {
+        if let Some(receiver) = open_soon(name, &place, patience) {
             readers.push(Check::new(receiver));
-            if let Ok(receiver) = Receiver::open(name, &place.0) {
+            if let Ok(receiver) = Receiver::open(name, &place) {
                 readers.push(Check::new(receiver));
             }
         } else {
@@ -295,7 +270,7 @@ fn a_source_may_be_killed_at_any_instruction() {
         }
         drop(other);
         if readers.is_empty() {
-            clean(&place.0).expect("a directory of our own");
+            clean(&place).expect("a directory of our own");
         }
         assert_eq!(place.names(), [""; 0], "the file of session {session} was left behind");
     }
@@ -353,15 +328,16 @@ fn stream_until(
 
 #[test]
 fn receivers_may_be_killed_at_any_instruction() {
-    let place = Place::new("receiver");
-    let mut rng = rng();
+    let place = Folder::in_memory();
+    let repeat = Repeat::of_new_seed(testkit::here!()).depending_on("SHM_KILLS");
+    let mut rng = Rng::new(repeat.seed());
     let name = SessionName { session_id: 1, transport_id: 1 };
-    let mut source = Source::create(name, &options(&place.0, pacing(true))).expect("room");
-    let mut steady = Check::new(Receiver::open(name, &place.0).expect("it was just made"));
+    let mut source = Source::create(name, &options(&place, pacing(true))).expect("room");
+    let mut steady = Check::new(Receiver::open(name, &place).expect("it was just made"));
     let (mut next, mut died, mut longest) = (0, 0, Longest::default());
     source.look_after_readers(clock::monotonic());
     for _ in 0..kills() {
-        let other = Other::start("receiver_process", &place.0, 1, rng.next_u64() >> 1);
+        let other = Other::start("receiver_process", &place, 1, rng.next_u64() >> 1);
         stream_until(&mut source, &mut steady, &mut next, |source| {
             source.look_after_readers(clock::monotonic()).joined > 0
         });
@@ -396,16 +372,16 @@ fn receivers_may_be_killed_at_any_instruction() {
 
 #[test]
 fn a_stopped_process_is_dropped_and_hears_of_it_when_it_goes_on() {
-    let place = Place::new("stopped");
+    let place = Folder::in_memory();
     let name = SessionName { session_id: 1, transport_id: 1 };
     let pacing = Pacing::Receiver { drop_stopped_after: Some(Duration::from_millis(300)) };
-    let mut source = Source::create(name, &options(&place.0, pacing)).expect("room");
-    let mut steady = Check::new(Receiver::open(name, &place.0).expect("it was just made"));
+    let mut source = Source::create(name, &options(&place, pacing)).expect("room");
+    let mut steady = Check::new(Receiver::open(name, &place).expect("it was just made"));
     let mut next = 0;
     source.look_after_readers(clock::monotonic());
     let mut others = HashMap::new();
     for i in 0..3 {
-        let other = Other::start("receiver_process", &place.0, 1, i);
+        let other = Other::start("receiver_process", &place, 1, i);
         stream_until(&mut source, &mut steady, &mut next, |source| {
             source.look_after_readers(clock::monotonic()).joined > 0
         });

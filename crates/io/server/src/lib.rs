@@ -26,9 +26,9 @@ mod port;
 pub mod rssl;
 pub mod websocket;
 
-pub use connection::Backlog;
+pub use connection::{Backlog, LadderConfig, Step};
 pub use port::{
-    Bridge, ClientCertificates, ConnectionId, ConnectionInfo, Endpoint, Entry, Limits, Listener,
-    ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, TlsConfig, TlsPort,
-    Traffic, WRITE_BYTES,
+    ClientCertificates, ConnectionId, ConnectionInfo, ConnectionToService, Endpoint, Entry, Limits, Listener,
+    ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, StepChange, TlsConfig,
+    TlsPort, Traffic, WRITE_BYTES,
 };

@@ -1,34 +1,34 @@
-//! Ways that are compared: in turns, with a look at the machine around each round.
+//! Contenders that are compared: in turns, with a look at the machine around each round.
 
 use std::sync::Arc;
 
 use measure::{Placement, Runs};
-use net::lab::Lab;
 use serde_json::json;
+use testkit::hosts::Lab;
 
-use crate::pair::{Kind, Path, Way};
+use crate::pair::{Contender, Kind, Path};
 use crate::report::Report;
 use crate::{BenchError, RunOptions, probe};
 
-/// What several ways came to, in rounds in which each had its turn.
+/// What several contenders came to, in rounds in which each had its turn.
 pub(crate) struct Rounds<R> {
-    /// By way and round.
+    /// By contender and round.
     pub(crate) results: Vec<Vec<R>>,
     /// Of all rounds.
     pub(crate) placement: Placement,
 }
 
-/// Lets each way have its turn, as often as the options say. A round in the middle of which the CPUs were
+/// Lets each contender have its turn, as often as the options say. A round in the middle of which the CPUs were
 /// moved is done again, as many times as there are rounds at most; what of it remains is marked.
 ///
 /// A peer that fails takes no part any more, which is noted.
 pub(crate) fn in_turns<R>(
-    ways: &mut Vec<Way>,
+    contenders: &mut Vec<Contender>,
     cpus: [usize; 2],
     options: RunOptions,
     report: &mut Report,
     what: &str,
-    mut measure: impl FnMut(&Way) -> Result<R, BenchError>,
+    mut measure: impl FnMut(&Contender) -> Result<R, BenchError>,
 ) -> Result<Rounds<R>, BenchError> {
     let mut rounds: Vec<(Vec<R>, Placement)> = Vec::new();
     let mut moved = 0;
@@ -36,17 +36,24 @@ pub(crate) fn in_turns<R>(
         let before = probe::placement(cpus)?;
         let mut round = Vec::new();
         let mut failed = Vec::new();
-        for (at, way) in ways.iter().enumerate() {
-            report.progress(&format!("{what}, {}, run {} of {}", way.name, rounds.len() + 1, options.runs));
-            match (measure(way), &way.kind) {
+        for (at, contender) in contenders.iter().enumerate() {
+            report.progress(&format!(
+                "{what}, {}, run {} of {}",
+                contender.name,
+                rounds.len() + 1,
+                options.runs
+            ));
+            match (measure(contender), &contender.kind) {
                 (Ok(result), _) => round.push(result),
                 (Err(error), Kind::Peer(_)) => failed.push((at, error)),
-                (Err(error), _) => return Err(BenchError::new(format!("{what}, {}: {error}", way.name))),
+                (Err(error), _) => {
+                    return Err(BenchError::new(format!("{what}, {}: {error}", contender.name)));
+                }
             }
         }
         for (at, error) in failed.into_iter().rev() {
-            report.note(format!("{what}: {} is left out: {error}", ways[at].name));
-            ways.remove(at);
+            report.note(format!("{what}: {} is left out: {error}", contenders[at].name));
+            contenders.remove(at);
             rounds.iter_mut().for_each(|(results, _)| drop(results.remove(at)));
         }
         let placement = before.and(probe::placement(cpus)?);
@@ -57,30 +64,31 @@ pub(crate) fn in_turns<R>(
         rounds.push((round, placement));
     }
     let placement = rounds.iter().map(|(_, placement)| *placement).reduce(Placement::and);
-    let mut results: Vec<Vec<R>> = ways.iter().map(|_| Vec::new()).collect();
+    let mut results: Vec<Vec<R>> = contenders.iter().map(|_| Vec::new()).collect();
     for (round, _) in rounds {
-        results.iter_mut().zip(round).for_each(|(of_way, result)| of_way.push(result));
+        results.iter_mut().zip(round).for_each(|(of_contender, result)| of_contender.push(result));
     }
     Ok(Rounds { results, placement: placement.unwrap_or(Placement::Changed) })
 }
 
-/// A figure of each way, and its ratio to the bare machine's in the same round.
+/// A figure of each contender, and its ratio to the bare machine's in the same round.
 pub(crate) struct Figures {
     pub(crate) runs: Vec<Runs>,
     /// Medians of the rounds' ratios, where something bare took part.
     pub(crate) to_raw: Vec<Option<f64>>,
 }
 
-/// Takes a figure out of each result. What is better of two bare ways in a round is what counts there.
+/// Takes a figure out of each result. What is better of two bare contenders in a round is what counts there.
 pub(crate) fn figures<R>(
-    ways: &[Way],
+    contenders: &[Contender],
     rounds: &Rounds<R>,
     figure: impl Fn(&R) -> f64,
     better: fn(f64, f64) -> f64,
 ) -> Figures {
-    let of: Vec<Vec<f64>> = rounds.results.iter().map(|way| way.iter().map(&figure).collect()).collect();
+    let of: Vec<Vec<f64>> =
+        rounds.results.iter().map(|contender| contender.iter().map(&figure).collect()).collect();
     let raw_at = |round: usize| {
-        let bare = ways.iter().zip(&of).filter(|(way, _)| way.kind == Kind::Raw);
+        let bare = contenders.iter().zip(&of).filter(|(contender, _)| contender.kind == Kind::Raw);
         bare.map(|(_, figures)| figures[round]).reduce(better)
     };
     let to_raw = |figures: &Vec<f64>| {
@@ -110,18 +118,18 @@ pub(crate) fn note_jitter(
     Ok(())
 }
 
-/// Ways where the path is: between two hosts if it leads from one to another. None, which is noted, where
+/// Contenders where the path is: between two hosts if it leads from one to another. None, which is noted, where
 /// there cannot be two.
-pub(crate) fn in_place(path: Path, ways: Vec<Way>, report: &mut Report) -> Vec<Way> {
+pub(crate) fn in_place(path: Path, contenders: Vec<Contender>, report: &mut Report) -> Vec<Contender> {
     if path != Path::Veth {
-        return ways;
+        return contenders;
     }
     // By a thread of its own, which is left on one of them.
     let hosts = std::thread::scope(|scope| scope.spawn(|| Lab::new(1)).join());
     match hosts.unwrap_or_else(|_| Err(std::io::Error::other("making them has panicked"))) {
         Ok(hosts) => {
             let hosts = Arc::new(hosts);
-            ways.into_iter().map(|way| way.between(&hosts)).collect()
+            contenders.into_iter().map(|contender| contender.between(&hosts)).collect()
         }
         Err(error) => {
             report.note_once(format!("{path} is left out: two hosts cannot be made: {error}"));
@@ -130,16 +138,18 @@ pub(crate) fn in_place(path: Path, ways: Vec<Way>, report: &mut Report) -> Vec<W
     }
 }
 
-/// Ways of a path: what is bare, ours, and the peers that are there; those that are not are noted.
+/// Contenders of a path: what is bare, ours, and the peers that are there; those that are not are noted.
 pub(crate) fn with_peers(
-    ways: &mut Vec<Way>,
+    contenders: &mut Vec<Contender>,
     program: &'static str,
     modes: &[(&str, &'static str)],
     report: &mut Report,
 ) {
     match crate::pair::peer(program) {
         Some(file) => {
-            ways.extend(modes.iter().map(|(name, mode)| Way::new(*name, Kind::Peer(file.clone()), mode)));
+            contenders.extend(
+                modes.iter().map(|(name, mode)| Contender::new(*name, Kind::Peer(file.clone()), mode)),
+            );
         }
         None => {
             report.note_once(format!("{program} is left out: it is not in the PATH; `make peers` builds it"))

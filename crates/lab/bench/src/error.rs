@@ -49,5 +49,5 @@ from!(
     rwf::EncodeError,
     rssl::ConfigError,
     net::tls::TlsError,
-    roles::Failure
+    measure::ends::Failure
 );

@@ -41,19 +41,19 @@ const LATE: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
     let heads = ["way", "messages/s", "p50 us", "p99 us", "repaired", "lost", "sustained"];
     let mut report = Report::new("lbtrm-1-1", args.options.json, &heads);
-    for way in ["raw", "lbtrm"] {
+    for contender in ["raw", "lbtrm"] {
         let ports = ["--group-port", &free_port()?.to_string(), "--resolver-port", &free_port()?.to_string()]
             .map(str::to_owned);
         let size =
             ["--size", &args.size.to_string(), "--datagram", &args.datagram.to_string()].map(str::to_owned);
         let start =
             |name: &str, cpu| Process::role(name, &[&ports[..], &size, &Cpu::on(Some(cpu)).args()].concat());
-        let mut receiver = start(&format!("{way}-receiver"), 1)?;
+        let mut receiver = start(&format!("{contender}-receiver"), 1)?;
         receiver.expect("listening", START_LIMIT)?;
-        let mut sender = start(&format!("{way}-sender"), 0)?;
+        let mut sender = start(&format!("{contender}-sender"), 0)?;
         sender.expect("ready", START_LIMIT)?;
         for (rate, first_run) in args.rates.iter().zip((0..).step_by(args.options.runs as usize)) {
-            if measure(args, way, (*rate, first_run), &mut sender, &mut receiver, &mut report)? == 0 {
+            if measure(args, contender, (*rate, first_run), &mut sender, &mut receiver, &mut report)? == 0 {
                 break;
             }
         }
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
 /// been told already must differ. Returns how many were sustained.
 fn measure(
     args: &LbtrmArgs,
-    way: &str,
+    contender: &str,
     (rate, first_run): (u64, u32),
     sender: &mut Process,
     receiver: &mut Process,
@@ -75,7 +75,7 @@ fn measure(
     let (mut repaired, mut lost, mut sustained) = (0, 0, 0);
     for run in 0..args.options.runs {
         let seconds = args.options.seconds;
-        report.progress(&format!("{way}, {rate}/s, run {} of {}", run + 1, args.options.runs));
+        report.progress(&format!("{contender}, {rate}/s, run {} of {}", run + 1, args.options.runs));
         let number = (first_run + run) % u32::from(u8::MAX) + 1;
         sender.tell(&json!({ "run": number, "rate": rate, "seconds": seconds }))?;
         let limit = Duration::from_secs_f64(seconds * 20.0 + 20.0);
@@ -93,7 +93,7 @@ fn measure(
         sustained += u32::from(missing == 0 && late < LATE);
     }
     let cells = [
-        way.to_owned(),
+        contender.to_owned(),
         report::spread(&got, report::millions),
         report::micros(p50.median()),
         report::micros(p99.median()),
@@ -102,7 +102,7 @@ fn measure(
         format!("{sustained} of {}", args.options.runs),
     ];
     let object = json!({
-        "way": way, "size": args.size, "rate": rate, "received_per_s": report::spread_json(&got),
+        "way": contender, "size": args.size, "rate": rate, "received_per_s": report::spread_json(&got),
         "p50_ns": report::spread_json(&p50), "p99_ns": report::spread_json(&p99),
         "repaired": repaired, "lost": lost, "sustained": sustained,
     });

@@ -7,8 +7,8 @@ use clap::Args;
 use counters::table::LbtrmReceiver;
 use measure::Latencies;
 use messaging::{
-    Context, ContextCounters, Handler, Message, MessagingConfig, ReceiverOptions, SendError, Source,
-    SourceOptions, Wait,
+    Context, ContextCounters, Handler, LbtrmConfig, Message, MessagingConfig, ReceiverOptions, SendError,
+    Source, SourceOptions, TopicResolutionConfig, Wait,
 };
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
@@ -45,15 +45,21 @@ const SAMPLE: u64 = 64;
 impl EndArgs {
     fn messaging(&self) -> MessagingConfig {
         MessagingConfig {
-            transport_lbtrm_multicast_address: GROUP,
-            transport_lbtrm_destination_port: self.group_port,
-            resolver_multicast_port: self.resolver_port,
             wait: Wait::Spin,
             // Nothing else runs beside what is measured.
             counters_directory: String::new(),
-            transport_lbtrm_datagram_max_size_bytes: self.datagram,
-            transport_lbtrm_data_rate_limit_bits_per_second: 0,
-            transport_lbtrm_receiver_socket_buffer_bytes: BUFFER_BYTES as u64,
+            lbtrm: LbtrmConfig {
+                multicast_address: GROUP,
+                destination_port: self.group_port,
+                datagram_max_size_bytes: self.datagram,
+                data_rate_limit_bits_per_second: 0,
+                receiver_socket_buffer_bytes: BUFFER_BYTES as u64,
+                ..LbtrmConfig::default()
+            },
+            resolver: TopicResolutionConfig {
+                multicast_port: self.resolver_port,
+                ..TopicResolutionConfig::default()
+            },
             ..MessagingConfig::default()
         }
     }

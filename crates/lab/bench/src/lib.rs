@@ -31,6 +31,7 @@ mod report;
 mod role;
 mod stream;
 mod sustained;
+mod template;
 mod update;
 
 pub use error::BenchError;

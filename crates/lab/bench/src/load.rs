@@ -7,7 +7,7 @@ use measure::{Runs, STAMP_BYTES};
 use serde_json::json;
 
 use crate::contest;
-use crate::pair::{EndArgs, Kind, Pace, Path, Streamed, Way};
+use crate::pair::{Contender, EndArgs, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions, own};
 
@@ -80,10 +80,10 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     let mut report = Report::new(shape.title(), args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
-    let mut ways = ways(args.path, shape, &mut report);
+    let mut contenders = contenders(args.path, shape, &mut report);
     for size in &args.sizes {
         for rate in &args.rates {
-            measure(args, shape, (*size, *rate), cpus, &mut ways, &mut report)?;
+            measure(args, shape, (*size, *rate), cpus, &mut contenders, &mut report)?;
         }
     }
     let layout = match shape {
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     report.print()
 }
 
-fn ways(path: Path, shape: Shape, report: &mut Report) -> Vec<Way> {
+fn contenders(path: Path, shape: Shape, report: &mut Report) -> Vec<Contender> {
     // What is bare has one sender; its datagrams are filled with what is due, as ours are.
     let raw = (shape == Shape::OneToOne).then(|| {
         let mode = match path {
@@ -108,19 +108,19 @@ fn ways(path: Path, shape: Shape, report: &mut Report) -> Vec<Way> {
             Path::Shm => "each",
             Path::Tcp | Path::Veth => "",
         };
-        Way::new("raw", Kind::Raw, mode)
+        Contender::new("raw", Kind::Raw, mode)
     });
-    let mut ways: Vec<Way> = raw.into_iter().chain(own::ways(path)).collect();
+    let mut contenders: Vec<Contender> = raw.into_iter().chain(own::contenders(path)).collect();
     match path {
         Path::Tcp if shape == Shape::OneToOne => {
-            contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report);
+            contest::with_peers(&mut contenders, "zeromq-peer", &[("zeromq", "")], report);
         }
         Path::Tcp | Path::Veth => {}
         Path::Shm | Path::Udp | Path::Multicast => {
-            contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
+            contest::with_peers(&mut contenders, "aeron-peer", &[("aeron", "claim")], report);
         }
     }
-    contest::in_place(path, ways, report)
+    contest::in_place(path, contenders, report)
 }
 
 fn measure(
@@ -128,7 +128,7 @@ fn measure(
     shape: Shape,
     (size, rate): (u32, u64),
     cpus: [usize; 2],
-    ways: &mut Vec<Way>,
+    contenders: &mut Vec<Contender>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let [cpu, far_cpu] = cpus;
@@ -145,23 +145,23 @@ fn measure(
     };
     let span = Duration::from_secs_f64(args.options.seconds);
     let what = format!("{size} bytes, {rate}/s");
-    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| {
-        way.stream(&end, span, Pace::Timed(rate))
+    let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
+        contender.stream(&end, span, Pace::Timed(rate))
     })?;
     let of = |figure: fn(&Streamed) -> u64| {
-        contest::figures(ways, &rounds, |streamed| figure(streamed) as f64, f64::min)
+        contest::figures(contenders, &rounds, |streamed| figure(streamed) as f64, f64::min)
     };
     let p50 = of(|s| s.observed.latencies.p50_ns);
     let p99 = of(|s| s.observed.latencies.p99_ns).runs;
     let p999 = of(|s| s.observed.latencies.p999_ns).runs;
     let longest = of(|s| s.observed.latencies.max_ns).runs;
-    for (at, way) in ways.iter().enumerate() {
+    for (at, contender) in contenders.iter().enumerate() {
         let lost: u64 = rounds.results[at].iter().map(Streamed::lost).sum();
         let median = |runs: &[Runs]| report::fine_micros(runs[at].median());
         let cells = [
             size.to_string(),
             rate.to_string(),
-            way.name.clone(),
+            contender.name.clone(),
             report::spread(&p50.runs[at], report::fine_micros),
             median(&p99),
             median(&p999),
@@ -171,7 +171,7 @@ fn measure(
             rounds.placement.to_string(),
         ];
         let object = json!({
-            "path": args.path.to_string(), "size": size, "rate": rate, "way": way.name,
+            "path": args.path.to_string(), "size": size, "rate": rate, "way": contender.name,
             "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99[at]),
             "p999_ns": report::spread_json(&p999[at]), "max_ns": report::spread_json(&longest[at]),
             "lost": lost, "to_raw": p50.to_raw[at], "placement": rounds.placement,

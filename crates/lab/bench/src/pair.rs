@@ -1,6 +1,6 @@
-//! One run between two ends: what is told to the processes of a way, and what they answer.
+//! One run between two ends: what is told to the processes of a contender, and what they answer.
 //!
-//! The programs, ours and others', and what is told to them: [`roles`].
+//! The programs, ours and others', and what is told to them: [`measure::ends`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use measure::{Observed, Summary};
-use net::lab::Lab;
 use serde_json::{Value, json};
+use testkit::hosts::Lab;
 
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::{BenchError, own};
@@ -42,7 +42,7 @@ impl std::fmt::Display for Path {
     }
 }
 
-/// What an end of a way is started with.
+/// What an end of a contender is started with.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EndArgs {
     #[arg(long)]
@@ -92,7 +92,7 @@ impl EndArgs {
 
 /// Something that messages can be sent by: the bare machine, this project, another's program.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) mode: &'static str,
@@ -109,14 +109,14 @@ pub(crate) enum Kind {
     Peer(PathBuf),
 }
 
-impl Way {
-    pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Way {
-        Way { name: name.into(), kind, mode, hosts: None }
+impl Contender {
+    pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Contender {
+        Contender { name: name.into(), kind, mode, hosts: None }
     }
 
     /// The same between two hosts.
-    pub(crate) fn between(self, hosts: &Arc<Lab>) -> Way {
-        Way { hosts: Some(hosts.clone()), ..self }
+    pub(crate) fn between(self, hosts: &Arc<Lab>) -> Contender {
+        Contender { hosts: Some(hosts.clone()), ..self }
     }
 
     fn start(&self, role: &str, args: &EndArgs) -> Result<Process, BenchError> {

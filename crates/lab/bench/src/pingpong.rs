@@ -7,7 +7,7 @@ use measure::Summary;
 use serde_json::json;
 
 use crate::contest::{self, Figures};
-use crate::pair::{EndArgs, Kind, Path, Way};
+use crate::pair::{Contender, EndArgs, Kind, Path};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions, own, raw};
 
@@ -40,12 +40,12 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
-        let mut ways = ways(*path, &mut report);
-        if ways.is_empty() {
+        let mut contenders = contenders(*path, &mut report);
+        if contenders.is_empty() {
             continue;
         }
         for size in &args.sizes {
-            measure(args, *path, *size as usize, cpus, &mut ways, &mut report)?;
+            measure(args, *path, *size as usize, cpus, &mut contenders, &mut report)?;
         }
     }
     report.note(
@@ -55,21 +55,21 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     report.print()
 }
 
-fn ways(path: Path, report: &mut Report) -> Vec<Way> {
-    let raw = |name, mode| Way::new(name, Kind::Raw, mode);
-    let mut ways = match path {
+fn contenders(path: Path, report: &mut Report) -> Vec<Contender> {
+    let raw = |name, mode| Contender::new(name, Kind::Raw, mode);
+    let mut contenders = match path {
         Path::Veth => vec![raw("raw, AF_XDP", raw::AF_XDP), raw("raw, UDP", "")],
         _ => vec![raw("raw", "")],
     };
-    ways.extend(own::ways(path));
+    contenders.extend(own::contenders(path));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
-            contest::with_peers(&mut ways, "aeron-peer", &[("aeron", "claim")], report);
+            contest::with_peers(&mut contenders, "aeron-peer", &[("aeron", "claim")], report);
         }
-        Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+        Path::Tcp => contest::with_peers(&mut contenders, "zeromq-peer", &[("zeromq", "")], report),
         Path::Veth => {}
     }
-    contest::in_place(path, ways, report)
+    contest::in_place(path, contenders, report)
 }
 
 fn measure(
@@ -77,25 +77,27 @@ fn measure(
     path: Path,
     size: usize,
     cpus: [usize; 2],
-    ways: &mut Vec<Way>,
+    contenders: &mut Vec<Contender>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let [cpu, far_cpu] = cpus;
     let end = EndArgs { path, size, datagram: 1472, mode: String::new(), pairs: 1, port: 0, cpu, far_cpu };
     let (span, what) = (Duration::from_secs_f64(args.options.seconds), format!("{path}, {size} bytes"));
-    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| way.pingpong(&end, span))?;
+    let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
+        contender.pingpong(&end, span)
+    })?;
     let of = |figure: fn(&Summary) -> u64| {
-        contest::figures(ways, &rounds, |summary| figure(summary) as f64, f64::min)
+        contest::figures(contenders, &rounds, |summary| figure(summary) as f64, f64::min)
     };
     let p50 = of(|s| s.p50_ns);
     let others = [of(|s| s.p99_ns), of(|s| s.p999_ns), of(|s| s.max_ns)];
-    for (at, way) in ways.iter().enumerate() {
+    for (at, contender) in contenders.iter().enumerate() {
         let median = |figures: &Figures| report::fine_micros(figures.runs[at].median());
         let [p99, p999, longest] = &others;
         let cells = [
             path.to_string(),
             size.to_string(),
-            way.name.clone(),
+            contender.name.clone(),
             report::spread(&p50.runs[at], report::fine_micros),
             median(p99),
             median(p999),
@@ -104,7 +106,7 @@ fn measure(
             rounds.placement.to_string(),
         ];
         let object = json!({
-            "path": path.to_string(), "size": size, "way": way.name,
+            "path": path.to_string(), "size": size, "way": contender.name,
             "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99.runs[at]),
             "p999_ns": report::spread_json(&p999.runs[at]), "max_ns": report::spread_json(&longest.runs[at]),
             "to_raw": p50.to_raw[at], "placement": rounds.placement,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use net::clock;
 use serde_json::Value;
 
-pub(crate) use roles::{answer, commands};
+pub(crate) use measure::ends::{answer, commands};
 
 use crate::BenchError;
 

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::contest;
-use crate::pair::{EndArgs, Kind, Pace, Path, Streamed, Way};
+use crate::pair::{Contender, EndArgs, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
 use crate::sustained::Sustained;
 use crate::{BenchError, RunOptions, own};
@@ -44,8 +44,8 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     for path in &args.paths {
-        let mut ways = ways(*path, &mut report);
-        if ways.is_empty() {
+        let mut contenders = contenders(*path, &mut report);
+        if contenders.is_empty() {
             continue;
         }
         let in_datagrams = matches!(path, Path::Udp | Path::Multicast | Path::Veth);
@@ -58,68 +58,68 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
             let (size, datagram) = (size as usize, datagram as usize);
             let end =
                 EndArgs { path: *path, size, datagram, mode: String::new(), pairs: 1, port: 0, cpu, far_cpu };
-            measure(args, &end, cpus, &mut ways, &mut report)?;
+            measure(args, &end, cpus, &mut contenders, &mut report)?;
         }
     }
     report.note(
-        "Messages that arrived, a second; \"to raw\" is the median of the rounds' ratios to the best bare way. \
+        "Messages that arrived, a second; \"to raw\" is the median of the rounds' ratios to the best bare contender. \
          LBT-RM and LBT-RU run at the highest rate that they sustain without loss, the others as fast as they are let."
             .to_owned(),
     );
     report.print()
 }
 
-fn ways(path: Path, report: &mut Report) -> Vec<Way> {
-    let raw = |name, mode| Way::new(name, Kind::Raw, mode);
-    let mut ways = match path {
+fn contenders(path: Path, report: &mut Report) -> Vec<Contender> {
+    let raw = |name, mode| Contender::new(name, Kind::Raw, mode);
+    let mut contenders = match path {
         Path::Udp | Path::Multicast => vec![raw("raw, sendmmsg", "mmsg"), raw("raw, GSO and GRO", "gso")],
         Path::Tcp => vec![raw("raw, 256 KiB a write", "")],
         Path::Shm => vec![raw("raw, published each", "each"), raw("raw, published every 16", "16")],
         // Nothing would hold a bare sender back.
         Path::Veth => Vec::new(),
     };
-    ways.extend(own::ways(path));
+    contenders.extend(own::contenders(path));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
             let modes = [("aeron, offer", "offer"), ("aeron, claim", "claim")];
-            contest::with_peers(&mut ways, "aeron-peer", &modes, report);
+            contest::with_peers(&mut contenders, "aeron-peer", &modes, report);
         }
-        Path::Tcp => contest::with_peers(&mut ways, "zeromq-peer", &[("zeromq", "")], report),
+        Path::Tcp => contest::with_peers(&mut contenders, "zeromq-peer", &[("zeromq", "")], report),
         Path::Veth => {}
     }
-    contest::in_place(path, ways, report)
+    contest::in_place(path, contenders, report)
 }
 
 fn measure(
     args: &StreamArgs,
     end: &EndArgs,
     cpus: [usize; 2],
-    ways: &mut Vec<Way>,
+    contenders: &mut Vec<Contender>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let (path, size, datagram) = (end.path, end.size, end.datagram);
     let span = Duration::from_secs_f64(args.options.seconds);
     let what = format!("{path}, {size} bytes in {datagram}");
     let mut sustained = None;
-    let rounds = contest::in_turns(ways, cpus, args.options, report, &what, |way| {
-        if !way.needs_rate() {
-            return way.stream(end, span, Pace::FlatOut);
+    let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
+        if !contender.needs_rate() {
+            return contender.stream(end, span, Pace::FlatOut);
         }
         let rate = match &mut sustained {
             Some(rate) => rate,
-            none => none.insert(Sustained::search(way, end, span)?),
+            none => none.insert(Sustained::search(contender, end, span)?),
         };
-        rate.run(way, end, span)
+        rate.run(contender, end, span)
     })?;
-    let figures = contest::figures(ways, &rounds, Streamed::per_second, f64::max);
-    for (at, way) in ways.iter().enumerate() {
+    let figures = contest::figures(contenders, &rounds, Streamed::per_second, f64::max);
+    for (at, contender) in contenders.iter().enumerate() {
         let lost: u64 = rounds.results[at].iter().map(Streamed::lost).sum();
         let runs = &figures.runs[at];
         let cells = [
             path.to_string(),
             size.to_string(),
             datagram.to_string(),
-            way.name.clone(),
+            contender.name.clone(),
             report::spread(runs, report::millions),
             format!("{:.0}", runs.median() * size as f64 / 1e6),
             lost.to_string(),
@@ -127,7 +127,7 @@ fn measure(
             rounds.placement.to_string(),
         ];
         let object = json!({
-            "path": path.to_string(), "size": size, "datagram": datagram, "way": way.name,
+            "path": path.to_string(), "size": size, "datagram": datagram, "way": contender.name,
             "received_per_s": report::spread_json(runs), "lost": lost,
             "to_raw": figures.to_raw[at], "placement": rounds.placement,
         });

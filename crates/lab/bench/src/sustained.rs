@@ -1,9 +1,9 @@
-//! The highest rate that a way sustains which nothing but its sender's rate holds back.
+//! The highest rate that a contender sustains which nothing but its sender's rate holds back.
 
 use std::time::Duration;
 
 use crate::BenchError;
-use crate::pair::{EndArgs, Pace, Streamed, Way};
+use crate::pair::{Contender, EndArgs, Pace, Streamed};
 
 /// The search begins between these, messages a second.
 const LOWEST: f64 = 100e3;
@@ -23,12 +23,17 @@ pub(crate) struct Sustained(f64);
 
 impl Sustained {
     /// Searches for it with short runs.
-    pub(crate) fn search(way: &Way, end: &EndArgs, span: Duration) -> Result<Sustained, BenchError> {
+    pub(crate) fn search(
+        contender: &Contender,
+        end: &EndArgs,
+        span: Duration,
+    ) -> Result<Sustained, BenchError> {
         let (mut low, mut high) = (LOWEST, HIGHEST);
         for _ in 0..TRIALS {
             let middle = (low * high).sqrt();
             // A machine that stood still for a moment says nothing about the rate.
-            let is_sustained = || Ok::<_, BenchError>(run(way, end, span.min(TRIAL), middle)?.is_sustained());
+            let is_sustained =
+                || Ok::<_, BenchError>(run(contender, end, span.min(TRIAL), middle)?.is_sustained());
             if is_sustained()? || is_sustained()? {
                 low = middle;
             } else {
@@ -39,19 +44,24 @@ impl Sustained {
     }
 
     /// A run at the rate, which is lowered until one is sustained. One that never is counts as it is.
-    pub(crate) fn run(&mut self, way: &Way, end: &EndArgs, span: Duration) -> Result<Streamed, BenchError> {
-        let mut streamed = run(way, end, span, self.0)?;
+    pub(crate) fn run(
+        &mut self,
+        contender: &Contender,
+        end: &EndArgs,
+        span: Duration,
+    ) -> Result<Streamed, BenchError> {
+        let mut streamed = run(contender, end, span, self.0)?;
         for _ in 0..STEPS {
             if streamed.is_sustained() {
                 break;
             }
             self.0 *= STEP_DOWN;
-            streamed = run(way, end, span, self.0)?;
+            streamed = run(contender, end, span, self.0)?;
         }
         Ok(streamed)
     }
 }
 
-fn run(way: &Way, end: &EndArgs, span: Duration, rate: f64) -> Result<Streamed, BenchError> {
-    way.stream(end, span, Pace::Untimed(rate as u64))
+fn run(contender: &Contender, end: &EndArgs, span: Duration, rate: f64) -> Result<Streamed, BenchError> {
+    contender.stream(end, span, Pace::Untimed(rate as u64))
 }

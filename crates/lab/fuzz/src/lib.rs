@@ -1,12 +1,12 @@
-//! Fuzz targets: what bytes from a peer, or from a file, may do to the pure rooms, and what must hold then.
+//! Fuzz targets: what bytes from a peer, or from a file, may do to the pure crates, and what must hold then.
 //!
-//! A [`Target`] takes any bytes and checks promises of a room on them: no panic, what is read can be written
+//! A [`Target`] takes any bytes and checks promises of a crate on them: no panic, what is read can be written
 //! and reads the same, whole and in pieces come to the same, memory and work stay in proportion to the input.
 //! A promise that does not hold is a panic. The targets are driven
 //!
 //! - by [`Run`], which changes seeds at random and keeps inputs that led to something new: on the stable tool
 //!   chain, from the tests for a moment and from the program `tickcast-fuzz` for as long as is wanted;
-//! - by libFuzzer, guided by the branches that are taken, where a nightly tool chain is there (`fuzz/`).
+//! - by libFuzzer, guided by the branches that are taken, where a nightly tool chain is there (`libfuzzer/`).
 //!
 //! `make fuzz` does whichever is possible. Seeds are in `seeds/`, a file for each target.
 

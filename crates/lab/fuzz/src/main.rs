@@ -47,7 +47,10 @@ fn run(name: &str, runs: &str, seed: &str) -> Result<(), String> {
         "all" => TARGETS.iter().collect(),
         name => vec![target(name)?],
     };
-    targets.into_iter().try_for_each(|target| run_target(target, runs, seed).map_err(|found| told(&found)))
+    targets.into_iter().try_for_each(|target| {
+        let repeat = format!("cargo run --profile ci -p tickcast-fuzz -- run {} {runs} {seed}", target.name);
+        run_target(target, runs, seed).map_err(|found| format!("{}\nrepeat with: {repeat}", told(&found)))
+    })
 }
 
 fn run_target(target: &Target, runs: u64, seed: u64) -> Result<(), Finding> {

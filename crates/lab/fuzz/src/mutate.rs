@@ -92,6 +92,7 @@ mod tests {
 
     #[test]
     fn changes_follow_from_the_seed_stay_within_the_length_and_differ() {
+        let _repeat = testkit::repeat!();
         let all = |seed| {
             let mut rng = Rng::new(seed);
             let one = |rng: &mut Rng| {
@@ -110,6 +111,7 @@ mod tests {
 
     #[test]
     fn nothing_can_be_changed_too() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(3);
         for _ in 0..2000 {
             mutate(&mut Vec::new(), &[], 40, &mut rng);

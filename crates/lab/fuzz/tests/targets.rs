@@ -1,13 +1,11 @@
 //! Every target on its seeds, and on a short random run; longer ones by `make fuzz`.
 
+use testkit::repeat::{self, Repeat};
 use tickcast_fuzz::{Run, TARGETS};
 
 /// Random executions of each target: `RUNS` in the environment says otherwise.
 fn runs() -> u64 {
-    match std::env::var("RUNS") {
-        Ok(text) => text.parse().expect("RUNS is a number"),
-        Err(_) => 10_000,
-    }
+    repeat::given("RUNS").unwrap_or(10_000)
 }
 
 #[test]
@@ -27,8 +25,9 @@ fn every_seed_is_taken_or_refused_as_its_line_says() {
 
 #[test]
 fn a_random_run_breaks_no_promise_and_takes_both_ways() {
+    let repeat = Repeat::of_seed(testkit::here!(), 20).depending_on("RUNS");
     for target in TARGETS {
-        let mut run = Run::new(target, 20).unwrap_or_else(|found| panic!("{found:?}"));
+        let mut run = Run::new(target, repeat.seed()).unwrap_or_else(|found| panic!("{found:?}"));
         for _ in 0..runs() {
             run.step().unwrap_or_else(|found| panic!("{found:?}"));
         }

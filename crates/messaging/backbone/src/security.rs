@@ -6,7 +6,7 @@
 use std::fmt;
 
 use config::Complaint;
-use messaging::{MessagingConfig, Transport};
+use messaging::{LbtrmConfig, LbtruConfig, MessagingConfig, TcpConfig, TopicResolutionConfig, Transport};
 
 config::section! {
     /// Keys and certificates of the backbone between source distributors and P2PSs, the same on all of them. Without,
@@ -41,21 +41,18 @@ config::section! {
 fn security_options(config: &MessagingConfig) -> [(&'static str, bool); 13] {
     [
         ("request_tcp_tls", config.request_tcp_tls),
-        ("transport_tcp_tls_certificate_file", config.transport_tcp_tls_certificate_file.is_some()),
-        ("transport_tcp_tls_key_file", config.transport_tcp_tls_key_file.is_some()),
-        ("transport_tcp_tls_ca_file", config.transport_tcp_tls_ca_file.is_some()),
-        ("transport_tcp_tls_client_ca_file", config.transport_tcp_tls_client_ca_file.is_some()),
-        (
-            "transport_tcp_tls_client_certificate_file",
-            config.transport_tcp_tls_client_certificate_file.is_some(),
-        ),
-        ("transport_tcp_tls_client_key_file", config.transport_tcp_tls_client_key_file.is_some()),
-        ("transport_tcp_tls_peer_names", !config.transport_tcp_tls_peer_names.is_empty()),
-        ("transport_lbtrm_authentication_key_file", config.transport_lbtrm_authentication_key_file.is_some()),
-        ("transport_lbtrm_encryption_key_file", config.transport_lbtrm_encryption_key_file.is_some()),
-        ("transport_lbtru_authentication_key_file", config.transport_lbtru_authentication_key_file.is_some()),
-        ("transport_lbtru_encryption_key_file", config.transport_lbtru_encryption_key_file.is_some()),
-        ("resolver_authentication_key_file", config.resolver_authentication_key_file.is_some()),
+        ("tcp.tls_certificate_file", config.tcp.tls_certificate_file.is_some()),
+        ("tcp.tls_key_file", config.tcp.tls_key_file.is_some()),
+        ("tcp.tls_ca_file", config.tcp.tls_ca_file.is_some()),
+        ("tcp.tls_client_ca_file", config.tcp.tls_client_ca_file.is_some()),
+        ("tcp.tls_client_certificate_file", config.tcp.tls_client_certificate_file.is_some()),
+        ("tcp.tls_client_key_file", config.tcp.tls_client_key_file.is_some()),
+        ("tcp.tls_peer_names", !config.tcp.tls_peer_names.is_empty()),
+        ("lbtrm.authentication_key_file", config.lbtrm.authentication_key_file.is_some()),
+        ("lbtrm.encryption_key_file", config.lbtrm.encryption_key_file.is_some()),
+        ("lbtru.authentication_key_file", config.lbtru.authentication_key_file.is_some()),
+        ("lbtru.encryption_key_file", config.lbtru.encryption_key_file.is_some()),
+        ("resolver.authentication_key_file", config.resolver.authentication_key_file.is_some()),
     ]
 }
 
@@ -114,12 +111,6 @@ impl BackboneConfig {
         self.certificate_file.is_some()
     }
 
-    /// Files that nobody else should be able to read.
-    pub fn secret_files(&self) -> impl Iterator<Item = &str> {
-        let files = [&self.key_file, &self.encryption_key_file, &self.authentication_key_file];
-        files.into_iter().flatten().map(String::as_str)
-    }
-
     /// What of `base` is set beside this, although it is said here: keys of `[messaging]`.
     #[must_use]
     pub fn rivals(&self, base: &MessagingConfig) -> Vec<&'static str> {
@@ -135,18 +126,30 @@ impl BackboneConfig {
         }
         MessagingConfig {
             request_tcp_tls: true,
-            transport_tcp_tls_certificate_file: self.certificate_file.clone(),
-            transport_tcp_tls_key_file: self.key_file.clone(),
-            transport_tcp_tls_ca_file: self.ca_file.clone(),
-            transport_tcp_tls_client_ca_file: self.ca_file.clone(),
-            transport_tcp_tls_client_certificate_file: self.certificate_file.clone(),
-            transport_tcp_tls_client_key_file: self.key_file.clone(),
-            transport_tcp_tls_peer_names: self.peer_names.clone(),
-            transport_lbtrm_authentication_key_file: self.authentication_key_file.clone(),
-            transport_lbtru_authentication_key_file: self.authentication_key_file.clone(),
-            resolver_authentication_key_file: self.authentication_key_file.clone(),
-            transport_lbtrm_encryption_key_file: self.encryption_key_file.clone(),
-            transport_lbtru_encryption_key_file: self.encryption_key_file.clone(),
+            tcp: TcpConfig {
+                tls_certificate_file: self.certificate_file.clone(),
+                tls_key_file: self.key_file.clone(),
+                tls_ca_file: self.ca_file.clone(),
+                tls_client_ca_file: self.ca_file.clone(),
+                tls_client_certificate_file: self.certificate_file.clone(),
+                tls_client_key_file: self.key_file.clone(),
+                tls_peer_names: self.peer_names.clone(),
+                ..base.tcp.clone()
+            },
+            lbtrm: LbtrmConfig {
+                authentication_key_file: self.authentication_key_file.clone(),
+                encryption_key_file: self.encryption_key_file.clone(),
+                ..base.lbtrm.clone()
+            },
+            lbtru: LbtruConfig {
+                authentication_key_file: self.authentication_key_file.clone(),
+                encryption_key_file: self.encryption_key_file.clone(),
+                ..base.lbtru.clone()
+            },
+            resolver: TopicResolutionConfig {
+                authentication_key_file: self.authentication_key_file.clone(),
+                ..base.resolver.clone()
+            },
             ..base.clone()
         }
     }
@@ -198,23 +201,19 @@ impl fmt::Display for Exposure {
 /// What a context with these options leaves open. Shared memory is closed: the system says who may open its files.
 #[must_use]
 pub fn exposure(config: &MessagingConfig) -> Exposure {
-    let serves = config.transport_tcp_tls_certificate_file.is_some()
-        && config.transport_tcp_tls_client_ca_file.is_some();
-    let asks = config.transport_tcp_tls_ca_file.is_some()
-        && config.transport_tcp_tls_client_certificate_file.is_some();
+    let serves = config.tcp.tls_certificate_file.is_some() && config.tcp.tls_client_ca_file.is_some();
+    let asks = config.tcp.tls_ca_file.is_some() && config.tcp.tls_client_certificate_file.is_some();
     let is_mutual = serves || asks;
     let used = config.source_transport.iter().map(|of| of.transport).chain([config.transport]);
-    let (mut readable, mut forgeable) = (false, config.resolver_authentication_key_file.is_none());
+    let (mut readable, mut forgeable) = (false, config.resolver.authentication_key_file.is_none());
     for transport in used {
         let (is_encrypted, is_signed) = match transport {
-            Transport::LbtRm => (
-                config.transport_lbtrm_encryption_key_file.is_some(),
-                config.transport_lbtrm_authentication_key_file.is_some(),
-            ),
-            Transport::LbtRu => (
-                config.transport_lbtru_encryption_key_file.is_some(),
-                config.transport_lbtru_authentication_key_file.is_some(),
-            ),
+            Transport::LbtRm => {
+                (config.lbtrm.encryption_key_file.is_some(), config.lbtrm.authentication_key_file.is_some())
+            }
+            Transport::LbtRu => {
+                (config.lbtru.encryption_key_file.is_some(), config.lbtru.authentication_key_file.is_some())
+            }
             Transport::Tcp => (is_mutual, is_mutual),
             Transport::LbtIpc => (true, true),
         };
@@ -311,10 +310,10 @@ mod tests {
         assert!(said.contains("in part: everybody on its network can read"), "{said}");
         assert!(said.contains("; packets are not signed"), "{said}");
         // A source distributor's certificate alone lets everybody in.
+        let base = whole().applied_to(&base);
         let one_sided = MessagingConfig {
-            transport_tcp_tls_client_ca_file: None,
-            transport_tcp_tls_client_certificate_file: None,
-            ..whole().applied_to(&base)
+            tcp: TcpConfig { tls_client_ca_file: None, tls_client_certificate_file: None, ..base.tcp },
+            ..base
         };
         assert_eq!(exposure(&one_sided), Exposure { links: true, readable: false, forgeable: false });
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use market::distributor::PeerId;
 use market::p2ps::{SourceId, Topic};
-use messaging::{ContextCounters, MessagingConfig};
+use messaging::{ContextCounters, LbtrmConfig, MessagingConfig, TopicResolutionConfig};
 use net::{Poller, Token, clock};
 use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use tickcast_backbone::multicast::{MulticastInlet, MulticastOutlet};
@@ -104,14 +104,20 @@ impl Carrier for MessagingConfig {
 fn multicast(test: u8) -> MessagingConfig {
     let port = 20_000 + (std::process::id() % 10_000) as u16;
     MessagingConfig {
-        resolver_multicast_address: Ipv4Addr::new(239, 255, 93, test),
-        resolver_multicast_port: port,
-        transport_lbtrm_multicast_address: Ipv4Addr::new(239, 255, 94, test),
-        transport_lbtrm_destination_port: port,
-        transport_lbtrm_source_port_low: 30_000,
-        transport_lbtrm_source_port_high: 40_000,
         request_tcp_port_low: 30_000,
         request_tcp_port_high: 40_000,
+        resolver: TopicResolutionConfig {
+            multicast_address: Ipv4Addr::new(239, 255, 93, test),
+            multicast_port: port,
+            ..TopicResolutionConfig::default()
+        },
+        lbtrm: LbtrmConfig {
+            multicast_address: Ipv4Addr::new(239, 255, 94, test),
+            destination_port: port,
+            source_port_low: 30_000,
+            source_port_high: 40_000,
+            ..LbtrmConfig::default()
+        },
         ..MessagingConfig::default()
     }
 }

@@ -58,11 +58,8 @@ impl Pair {
         payloads: Option<&PayloadKeys>,
         signing: bool,
     ) -> Result<Pair, Box<dyn Error>> {
-        let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: datagram_max,
-            transport_lbtrm_data_rate_limit: 0,
-            ..SourceConfig::default()
-        };
+        let config =
+            SourceConfig { datagram_max_size: datagram_max, data_rate_limit: 0, ..SourceConfig::default() };
         let now = Nanos(1);
         let mut source = Source::new(&config, SESSION, now, Arc::default())?;
         let key = SessionKey { source: SOURCE, session: SESSION };

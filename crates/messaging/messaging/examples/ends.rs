@@ -12,8 +12,8 @@ use std::sync::mpsc::{TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use tickcast_messaging::{
-    Carrier, Context, ContextCounters, Handler, Loss, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SendError, SourceInfo, SourceOptions, StreamId, Transport,
+    Carrier, Context, ContextCounters, Handler, LbtrmConfig, Loss, Message, MessagingConfig, Receiver,
+    ReceiverOptions, SendError, SourceInfo, SourceOptions, StreamId, Transport,
 };
 
 #[derive(Default)]
@@ -68,12 +68,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         interface: interface.parse()?,
         interface_b: second,
         transport: named(transport).ok_or("no such transport")?,
-        transport_lbtrm_carrier: if carrier == "af_xdp" { Carrier::AfXdp } else { Carrier::Socket },
+        lbtrm: LbtrmConfig {
+            carrier: if carrier == "af_xdp" { Carrier::AfXdp } else { Carrier::Socket },
+            ..LbtrmConfig::default()
+        },
         ..MessagingConfig::default()
     };
     if config.interface_b.is_some() {
-        config.transport_lbtrm_network_silence_timeout_us = 500_000;
-        config.transport_lbtrm_sm_maximum_interval_us = 100_000;
+        config.lbtrm.network_silence_timeout_us = 500_000;
+        config.lbtrm.sm_maximum_interval_us = 100_000;
     }
     let counters = ContextCounters::default();
     let context = Context::standalone_with(&config, counters.clone())?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::exit;
 use std::time::{Duration, Instant};
 
-use net::lab;
+use testkit::child::{Child, fork};
 use tickcast_messaging::{
     CallError, Context, ContextCounters, EmbeddedContext, EmbeddedSource, End, EndReason, EventQueue, Forked,
     Handler, Left, Loss, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, SendError, Source,
@@ -129,7 +129,7 @@ struct Node {
     log: Log,
     context: Option<Opened>,
     runs: Vec<Run>,
-    children: Vec<lab::Child>,
+    children: Vec<Child>,
 }
 
 fn files(directory: &std::path::Path, name: &str) -> std::io::Result<(File, Log)> {
@@ -208,7 +208,7 @@ impl Node {
             }
             ["fork", name] => {
                 let name = name.to_owned();
-                let child = lab::fork(|| {
+                let child = fork(|| {
                     self.is_child(&name)
                         .and_then(|()| self.live())
                         .inspect_err(|error| self.fails(&**error))

@@ -17,8 +17,8 @@ use lbt::wire::lbtrm::SessionHeader;
 use net::udp::{MulticastOptions, UdpSocket};
 use net::{Poller, clock};
 use tickcast_messaging::{
-    Context, ContextCounters, End, Handler, Interface, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SourceOptions, StreamId, Transport, Wait,
+    Context, ContextCounters, End, Handler, Interface, LbtrmConfig, Message, MessagingConfig, Receiver,
+    ReceiverOptions, SourceOptions, StreamId, TopicResolutionConfig, Transport, Wait,
 };
 use units::Nanos;
 
@@ -88,10 +88,12 @@ fn config() -> MessagingConfig {
         interface: Interface::Address(LOCAL),
         wait: Wait::Block,
         counters_directory: String::new(),
-        resolver_multicast_address: Ipv4Addr::new(239, 248, (process / 2_000) as u8, 1),
-        resolver_multicast_port: 22_000 + (process % 2_000) as u16,
-        transport_lbtrm_source_port_low: 20_000,
-        transport_lbtrm_source_port_high: 60_000,
+        resolver: TopicResolutionConfig {
+            multicast_address: Ipv4Addr::new(239, 248, (process / 2_000) as u8, 1),
+            multicast_port: 22_000 + (process % 2_000) as u16,
+            ..TopicResolutionConfig::default()
+        },
+        lbtrm: LbtrmConfig { source_port_low: 20_000, source_port_high: 60_000, ..LbtrmConfig::default() },
         ..MessagingConfig::default()
     }
 }
@@ -114,7 +116,7 @@ impl Peer {
     fn new(config: &MessagingConfig) -> Result<Peer, Box<dyn Error>> {
         let options = MulticastOptions { interface: LOCAL, ttl: 1, buffer_bytes: 1 << 20 };
         let socket = UdpSocket::multicast_sender(SocketAddrV4::new(LOCAL, 0), options)?;
-        let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+        let to = SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
         Ok(Peer { socket, to })
     }
 
@@ -271,7 +273,7 @@ fn datagram(count: u32) -> Result<(), Box<dyn Error>> {
         let mut heard = Heard::default();
         peer.resolve(&mut driven, 0, &rm_records(count), &mut heard)?;
         let header = SessionHeader { ucast_port: 9, session_id: 1 };
-        let options = SourceConfig { transport_lbtrm_data_rate_limit: 0, ..SourceConfig::default() };
+        let options = SourceConfig { data_rate_limit: 0, ..SourceConfig::default() };
         let mut source = RmSource::new(&options, header, Nanos::ZERO, Default::default())?;
         let id = source.add_topic(Nanos::ZERO, 7);
         let mut best = Duration::MAX;

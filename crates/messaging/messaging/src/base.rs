@@ -134,8 +134,8 @@ impl Base {
             security,
             tls: Tls::load(config)?,
             xdp: Xdp::open(config, interface, counters.xdp.clone())?,
-            keys: config.transport_lbtrm_authentication_key_file.as_deref().map(keys::load).transpose()?,
-            ru_keys: config.transport_lbtru_authentication_key_file.as_deref().map(keys::load).transpose()?,
+            keys: config.lbtrm.authentication_key_file.as_deref().map(keys::load).transpose()?,
+            ru_keys: config.lbtru.authentication_key_file.as_deref().map(keys::load).transpose()?,
             payload_keys: PayloadKeysOf::load(config)?,
             retained: None,
             watches_data: false,
@@ -219,7 +219,7 @@ impl Base {
 
     /// Whether the configuration says where a session is.
     pub(crate) fn is_fixed(&self, session: &TransportSession) -> bool {
-        let mut fixed = self.config.resolver_static_source.iter().flat_map(StaticSource::records);
+        let mut fixed = self.config.resolver.static_source.iter().flat_map(StaticSource::records);
         fixed.any(|record| record.session == *session)
     }
 

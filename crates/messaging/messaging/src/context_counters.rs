@@ -7,7 +7,7 @@ use counters::table::{
     LbmDelivery, LbmSource, LbmrResolver, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource,
     LbttcpReceiver, LbttcpSource,
 };
-use counters::{Registry, Roll};
+use counters::{CounterSet, Registry, Roll};
 
 use crate::MessagingConfig;
 use crate::published::{self, Labels, Lent, Shown};
@@ -52,8 +52,11 @@ impl ContextCounters {
         let counters =
             ContextCounters { registry: registry_of, labels: labels_of, ..ContextCounters::default() };
         // What the registry has no room for it counts itself.
-        for set in counters.sets() {
+        for set in counters.common_sets() {
             registry.register(labels, set);
+        }
+        for set in counters.optional_sets() {
+            registry.register_optional(labels, set);
         }
         counters
     }
@@ -91,14 +94,20 @@ impl ContextCounters {
         self.unpublished.as_deref()
     }
 
-    fn sets(&self) -> [Arc<dyn counters::CounterSet>; 16] {
+    fn sets(&self) -> Vec<Arc<dyn CounterSet>> {
+        self.common_sets().into_iter().chain(self.optional_sets()).collect()
+    }
+
+    /// Those of what every context does.
+    fn common_sets(&self) -> [Arc<dyn CounterSet>; 4] {
+        [self.delivery.clone(), self.resolver.clone(), self.context.clone(), self.lbm_source.clone()]
+    }
+
+    /// Those of single transports, and of what is to be switched on.
+    fn optional_sets(&self) -> [Arc<dyn CounterSet>; 12] {
         [
             self.source.clone(),
             self.receiver.clone(),
-            self.delivery.clone(),
-            self.resolver.clone(),
-            self.context.clone(),
-            self.lbm_source.clone(),
             self.tcp_source.clone(),
             self.tcp_receiver.clone(),
             self.ru_source.clone(),

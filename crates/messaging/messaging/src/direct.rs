@@ -123,7 +123,7 @@ impl Direct {
     /// See [`Context::listen`](crate::Context::listen).
     pub(crate) fn listen(&mut self, base: &mut Base) -> Result<SocketAddrV4, ContextError> {
         if base.config.request_tcp_tls && base.tls.server.is_none() {
-            return Err(lacks("a request port", "transport_tcp_tls_certificate_file").into());
+            return Err(lacks("a request port", "tcp.tls_certificate_file").into());
         }
         base.check_open(Stage::Settling)?;
         let (low, high) = (base.config.request_tcp_port_low, base.config.request_tcp_port_high);

@@ -162,10 +162,13 @@ pub enum SourceEvent {
     ReceiverDisconnected(SocketAddr),
     /// A receiver asks for more than its share of the retransmissions, or cannot follow even the lowest
     /// rate; it is left to its losses for a while. Over TCP: it takes nothing while the session waits for it,
-    /// and is passed over until it does (`transport_tcp_receiver_stopped_timeout_us`).
+    /// and is passed over until it does (`tcp.receiver_stopped_timeout_us`).
     ReceiverTooSlow(SocketAddr),
     /// A send was refused because it would block; there is room again.
     WakeUp,
+    /// So many receivers of the source's topic have said that they receive it, since
+    /// [`Context::watch_receivers`](crate::Context::watch_receivers) was called.
+    ReceiversChanged(usize),
 }
 
 /// What happened to keys and certificates.

@@ -68,6 +68,7 @@ mod tests {
 
     #[test]
     fn it_lists_what_a_look_at_everything_finds_after_any_changes() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut groups, mut plain) = (Groups::default(), Vec::<(u64, (usize, usize))>::new());
         for _ in 0..20_000 {

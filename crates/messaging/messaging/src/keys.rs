@@ -49,8 +49,8 @@ pub(crate) struct PayloadKeysOf {
 impl PayloadKeysOf {
     pub(crate) fn load(config: &MessagingConfig) -> io::Result<PayloadKeysOf> {
         let of = |path: &Option<String>| path.as_deref().map(load_payload_keys).transpose();
-        let rm = of(&config.transport_lbtrm_encryption_key_file)?;
-        Ok(PayloadKeysOf { rm, ru: of(&config.transport_lbtru_encryption_key_file)? })
+        let rm = of(&config.lbtrm.encryption_key_file)?;
+        Ok(PayloadKeysOf { rm, ru: of(&config.lbtru.encryption_key_file)? })
     }
 
     /// Whether messages of a session are encrypted.
@@ -112,10 +112,10 @@ mod tests {
         let expected = "0000382c5eed123400000000000000008003000008fe00490020c000540500000100000700000000\
                         000102030405060708090a0b0c0d0e0f184e2198562a5cb387d405ae5b47866358af7cd327ee1140\
                         fb7777bf9b66a950e6241d586f";
-        let path = std::env::temp_dir().join(format!("tickcast-payload-golden-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let path = folder.join("payload-golden");
         std::fs::write(&path, "7 000102030405060708090a0b0c0d0e0f").expect("a writable place");
         let keys = load_payload_keys(path.to_str().expect("text")).expect("a key");
-        std::fs::remove_file(&path).expect("written above");
         let session = SessionHeader { ucast_port: 14_380, session_id: 0x5eed_1234 };
         let source = Source::new(&SourceConfig::default(), session, Nanos::ZERO, Arc::default());
         let mut source = source.expect("allowed");

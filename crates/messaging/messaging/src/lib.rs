@@ -26,10 +26,10 @@
 //!
 //! | transport | a session is | a slow receiver | loss |
 //! |---|---|---|---|
-//! | `lbtrm` | a multicast group; sent by sockets or by AF_XDP (`transport_lbtrm_carrier`) | does not notice others | repaired by NAK, else told |
+//! | `lbtrm` | a multicast group; sent by sockets or by AF_XDP (`lbtrm.carrier`) | does not notice others | repaired by NAK, else told |
 //! | `lbtru` | datagrams to each receiver | does not notice others | repaired by NAK, else told |
-//! | `tcp` | a connection to each receiver, encrypted if certificates are configured | holds up all, or is passed over (`transport_tcp_multiple_receiver_behavior`) | told where it was passed over |
-//! | `lbtipc` | a ring in memory that the processes of a host share | holds up all, or is lapped (`transport_lbtipc_behavior`) | told where it was lapped |
+//! | `tcp` | a connection to each receiver, encrypted if certificates are configured | holds up all, or is passed over (`tcp.multiple_receiver_behavior`) | told where it was passed over |
+//! | `lbtipc` | a ring in memory that the processes of a host share | holds up all, or is lapped (`ipc.behavior`) | told where it was lapped |
 //!
 //! # Late join and recovery beyond the transport
 //!
@@ -53,6 +53,10 @@
 //!   (`a_late_receiver_begins_with_the_next_message`); every receiving context gets everything
 //!   (`every_receiving_context_gets_everything`), and so does every receiver of one context
 //!   (`receivers_of_one_topic_in_one_context_are_each_told_everything`).
+//! - Who waits for receivers loses no message to them (`who_waits_for_receivers_loses_no_message_to_them`,
+//!   `a_thread_waits_for_receivers_of_a_context_that_another_drives`), hears of those that come and go
+//!   (`receivers_that_come_and_go_are_counted`), and waits for nobody for ever
+//!   (`waiting_for_receivers_that_do_not_come_is_no_error`).
 //! - Two sources of a topic are two streams (`two_sources_of_a_topic_are_two_streams_each_in_order`); the
 //!   end of one is told, and its successor found (`the_end_of_a_source_is_told_and_a_new_one_is_found`); where
 //!   it was not heard, that is told (`a_source_that_dies_leaves_its_streams_with_a_tail_that_nobody_knows`).
@@ -214,8 +218,9 @@ mod tls;
 mod xdp;
 
 pub use crate::config::{
-    AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, MessagingConfig, OrderedDelivery,
-    Preset, ReceiverBehavior, StaticSource, TopicTransport, Transport, Wait, check_peer_names,
+    AfXdpMode, AllowedGroups, Carrier, CongestionControl, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig,
+    MessageRecoveryConfig, MessagingConfig, OrderedDelivery, Preset, ReceiverBehavior, StaticSource,
+    TcpConfig, TopicResolutionConfig, TopicTransport, Transport, Wait, check_peer_names,
 };
 pub use closing::{Left, SessionLeft};
 pub use context::Context;

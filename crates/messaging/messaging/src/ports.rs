@@ -13,7 +13,7 @@ pub(crate) fn multicast_options(config: &MessagingConfig, interface: Ipv4Addr) -
     MulticastOptions {
         interface,
         ttl: config.ttl,
-        buffer_bytes: config.transport_lbtrm_receiver_socket_buffer_bytes as usize,
+        buffer_bytes: config.lbtrm.receiver_socket_buffer_bytes as usize,
     }
 }
 

@@ -31,8 +31,8 @@ impl Resolution {
         counters: Arc<LbmrResolver>,
     ) -> Result<Resolution, ContextError> {
         let mut resolver = Resolver::new(&config.resolver(), now, counters)?;
-        if let Some(file) = &config.resolver_authentication_key_file {
-            resolver.authenticate(keys::load(file)?, config.resolver_authentication_window());
+        if let Some(file) = &config.resolver.authentication_key_file {
+            resolver.authenticate(keys::load(file)?, config.resolver.authentication_window());
         }
         Ok(Resolution { resolver, socket, second: None })
     }
@@ -40,10 +40,10 @@ impl Resolution {
     /// What hears it on a network.
     pub(crate) fn listen(config: &MessagingConfig, interface: Ipv4Addr) -> io::Result<UdpSocket> {
         let options = multicast_options(config, interface);
-        if config.resolver_unicast_daemon.is_empty() {
+        if config.resolver.unicast_daemon.is_empty() {
             return UdpSocket::multicast_receiver(group(config), options);
         }
-        let (low, high) = (config.resolver_unicast_port_low, config.resolver_unicast_port_high);
+        let (low, high) = (config.resolver.unicast_port_low, config.resolver.unicast_port_high);
         first_free(interface, low..=high, |a| UdpSocket::multicast_sender(a, options))
     }
 
@@ -83,7 +83,7 @@ impl Resolution {
         failed: &Counter,
     ) {
         self.tell_wall_clock();
-        let (group, daemons) = ([group(config)], &config.resolver_unicast_daemon[..]);
+        let (group, daemons) = ([group(config)], &config.resolver.unicast_daemon[..]);
         let ([first, second], to) = if daemons.is_empty() {
             (control, &group[..])
         } else {
@@ -104,7 +104,7 @@ impl Resolution {
 }
 
 fn group(config: &MessagingConfig) -> SocketAddrV4 {
-    SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port)
+    SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port)
 }
 
 fn send_to_each(socket: &UdpSocket, to: &[SocketAddrV4], datagram: &[u8], failed: &Counter) {

@@ -16,7 +16,7 @@ use lbt::encryption::PayloadKeys;
 use lbt::error::WireError;
 use lbt::resolution::TransportSession;
 use net::WatchedFiles;
-use net::tls::{ClientTls, ServerTls};
+use net::tls::{ClientTls, ServerTls, UnixSeconds};
 use units::Nanos;
 
 use crate::error::ContextError;
@@ -74,32 +74,32 @@ impl Security {
     /// Begins to watch. To be made before the files are read: what changes meanwhile is seen.
     pub(crate) fn new(config: &MessagingConfig) -> Security {
         let files = [
-            (What::RmKeys, vec![&config.transport_lbtrm_authentication_key_file]),
-            (What::RuKeys, vec![&config.transport_lbtru_authentication_key_file]),
-            (What::RmPayloadKeys, vec![&config.transport_lbtrm_encryption_key_file]),
-            (What::RuPayloadKeys, vec![&config.transport_lbtru_encryption_key_file]),
-            (What::ResolverKeys, vec![&config.resolver_authentication_key_file]),
+            (What::RmKeys, vec![&config.lbtrm.authentication_key_file]),
+            (What::RuKeys, vec![&config.lbtru.authentication_key_file]),
+            (What::RmPayloadKeys, vec![&config.lbtrm.encryption_key_file]),
+            (What::RuPayloadKeys, vec![&config.lbtru.encryption_key_file]),
+            (What::ResolverKeys, vec![&config.resolver.authentication_key_file]),
             (
                 What::Server,
                 vec![
-                    &config.transport_tcp_tls_certificate_file,
-                    &config.transport_tcp_tls_key_file,
-                    &config.transport_tcp_tls_client_ca_file,
+                    &config.tcp.tls_certificate_file,
+                    &config.tcp.tls_key_file,
+                    &config.tcp.tls_client_ca_file,
                 ],
             ),
             (
                 What::Client,
                 vec![
-                    &config.transport_tcp_tls_ca_file,
-                    &config.transport_tcp_tls_client_certificate_file,
-                    &config.transport_tcp_tls_client_key_file,
+                    &config.tcp.tls_ca_file,
+                    &config.tcp.tls_client_certificate_file,
+                    &config.tcp.tls_client_key_file,
                 ],
             ),
         ];
         let watched = files.into_iter().map(|(what, files)| {
             let secret = match what {
-                What::Server => &config.transport_tcp_tls_key_file,
-                What::Client => &config.transport_tcp_tls_client_key_file,
+                What::Server => &config.tcp.tls_key_file,
+                What::Client => &config.tcp.tls_client_key_file,
                 _ => files[0],
             };
             let secrets = secret.iter().map(PathBuf::from).collect();
@@ -109,8 +109,14 @@ impl Security {
         let watched: Vec<Watched> = watched.filter(|watched| !watched.files.files().is_empty()).collect();
         let is_idle = watched.is_empty() || config.security_reload_interval_us == 0;
         let look_at = if is_idle { Nanos::NEVER } else { Nanos::ZERO };
-        let (notices, refill_at) = (watched.iter().flat_map(Watched::exposures).collect(), Nanos::ZERO);
-        Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at }
+        let mut notices = VecDeque::new();
+        // Several transports often have one file.
+        for exposure in watched.iter().flat_map(Watched::exposures) {
+            if !notices.contains(&exposure) {
+                notices.push_back(exposure);
+            }
+        }
+        Security { watched, look_at, notices, notices_left: NOTICES_MAX, refill_at: Nanos::ZERO }
     }
 
     /// When something is to be told or looked at.
@@ -233,8 +239,17 @@ impl Watched {
             What::RmPayloadKeys => Loaded::RmPayloadKeys(keys::load_payload_keys(key_file()?)?),
             What::RuPayloadKeys => Loaded::RuPayloadKeys(keys::load_payload_keys(key_file()?)?),
             What::ResolverKeys => Loaded::ResolverKeys(keys::load(key_file()?)?),
-            What::Server => Loaded::Server(Tls::server(config)?),
-            What::Client => Loaded::Client(Tls::client(config)?),
+            // What has expired is not put in the place of what may work.
+            What::Server => {
+                let server = Tls::server(config)?;
+                server.iter().try_for_each(|tls| tls.check_dates(UnixSeconds::now()))?;
+                Loaded::Server(server)
+            }
+            What::Client => {
+                let client = Tls::client(config)?;
+                client.iter().try_for_each(|tls| tls.check_dates(UnixSeconds::now()))?;
+                Loaded::Client(client)
+            }
         })
     }
 
@@ -264,14 +279,16 @@ mod tests {
 
     #[test]
     fn a_file_of_keys_that_others_can_read_is_told_when_it_is_loaded() {
-        let file = std::env::temp_dir().join(format!("tickcast-exposed-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let file = folder.join("exposed");
         std::fs::write(&file, "1 00112233445566778899aabbccddeeff").expect("a writable place");
         for (mode, is_told) in [(0o600, false), (0o644, true)] {
             let mode = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(&file, mode).expect("it is ours");
             let mut context = lone_with(78, |config| {
                 config.wait = Wait::Block;
-                config.transport_lbtrm_authentication_key_file = file.to_str().map(str::to_owned);
+                config.lbtrm.authentication_key_file = file.to_str().map(str::to_owned);
+                config.lbtru.authentication_key_file = file.to_str().map(str::to_owned);
             });
             let mut told = Told::default();
             context.on_wakeup(context.base.now, &mut told);
@@ -281,6 +298,5 @@ mod tests {
             assert_eq!(told.0.iter().filter(|told| is_about_it(told)).count(), usize::from(is_told));
             assert_eq!(told.0.len(), usize::from(is_told), "{:?}", told.0);
         }
-        std::fs::remove_file(&file).expect("made above");
     }
 }

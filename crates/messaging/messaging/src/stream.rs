@@ -424,6 +424,7 @@ mod tests {
 
     #[test]
     fn sessions_and_receivers_find_their_streams_as_a_look_at_all_streams_does() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let mut streams = Streams::default();
         // By session and topic index: the stream, and who hears it, in the order in which they came.

@@ -20,10 +20,10 @@ impl Tls {
 
     /// What its files say now.
     pub(crate) fn server(config: &MessagingConfig) -> Result<Option<ServerTls>, ContextError> {
-        let files = (&config.transport_tcp_tls_certificate_file, &config.transport_tcp_tls_key_file);
+        let files = (&config.tcp.tls_certificate_file, &config.tcp.tls_key_file);
         let (Some(certificate), Some(key)) = files else { return Ok(None) };
-        let names = &config.transport_tcp_tls_peer_names;
-        let clients = match &config.transport_tcp_tls_client_ca_file {
+        let names = &config.tcp.tls_peer_names;
+        let clients = match &config.tcp.tls_client_ca_file {
             None => ClientCertificates::NotAsked,
             Some(ca) if names.is_empty() => ClientCertificates::Required(ca.into()),
             Some(ca) => ClientCertificates::Named(ca.into(), names.clone()),
@@ -34,14 +34,13 @@ impl Tls {
 
     /// The same.
     pub(crate) fn client(config: &MessagingConfig) -> Result<Option<ClientTls>, ContextError> {
-        let Some(ca) = &config.transport_tcp_tls_ca_file else { return Ok(None) };
-        let own =
-            (&config.transport_tcp_tls_client_certificate_file, &config.transport_tcp_tls_client_key_file);
+        let Some(ca) = &config.tcp.tls_ca_file else { return Ok(None) };
+        let own = (&config.tcp.tls_client_certificate_file, &config.tcp.tls_client_key_file);
         let identity = match own {
             (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
             _ => None,
         };
         let files = ClientFiles { ca: ca.into(), identity };
-        Ok(Some(ClientTls::load_named(&files, &config.transport_tcp_tls_peer_names)?))
+        Ok(Some(ClientTls::load_named(&files, &config.tcp.tls_peer_names)?))
     }
 }

@@ -31,12 +31,12 @@ impl Xdp {
         interface: Ipv4Addr,
         counters: Arc<table::XdpSocket>,
     ) -> io::Result<Xdp> {
-        if config.transport_lbtrm_carrier == Carrier::Socket {
+        if config.lbtrm.carrier == Carrier::Socket {
             return Ok(Xdp::default());
         }
         let options = XdpOptions {
-            queue: config.transport_lbtrm_af_xdp_queue,
-            mode: config.transport_lbtrm_af_xdp_mode.mode(),
+            queue: config.lbtrm.af_xdp_queue,
+            mode: config.lbtrm.af_xdp_mode.mode(),
             ttl: config.ttl,
             ..XdpOptions::on(interface)
         };

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use net::lab::{FAR, Lab, NEAR};
 use net::{Interest, Poller, Token};
+use testkit::hosts::{FAR, Lab, NEAR};
 use tickcast_messaging::{
-    AfXdpMode, Carrier, Context, Handler, Message, MessagingConfig, ReceiverOptions, SourceOptions, Wait,
+    AfXdpMode, Carrier, Context, Handler, LbtrmConfig, Message, MessagingConfig, ReceiverOptions,
+    SourceOptions, Wait,
 };
 
 const TOPIC: &str = "px.af_xdp";
@@ -41,8 +42,7 @@ fn config(interface: Ipv4Addr, mode: AfXdpMode, wait: Wait) -> MessagingConfig {
         interface: interface.into(),
         ttl: 1,
         wait,
-        transport_lbtrm_carrier: Carrier::AfXdp,
-        transport_lbtrm_af_xdp_mode: mode,
+        lbtrm: LbtrmConfig { carrier: Carrier::AfXdp, af_xdp_mode: mode, ..LbtrmConfig::default() },
         ..MessagingConfig::default()
     }
 }
@@ -105,9 +105,9 @@ fn a_poller_knows_of_the_socket_only_when_its_thread_is_about_to_sleep() {
 fn encrypted_messages_come_by_af_xdp() {
     let Some(lab) = hosts() else { return };
     let keys = Some(format!("{}/tests/common/payload.keys", env!("CARGO_MANIFEST_DIR")));
-    let encrypting = |interface| MessagingConfig {
-        transport_lbtrm_encryption_key_file: keys.clone(),
-        ..config(interface, AfXdpMode::Generic, Wait::Spin)
+    let encrypting = |interface| {
+        let base = config(interface, AfXdpMode::Generic, Wait::Spin);
+        MessagingConfig { lbtrm: LbtrmConfig { encryption_key_file: keys.clone(), ..base.lbtrm }, ..base }
     };
     lab.to_near().expect("it is there");
     let mut near = Context::standalone(&encrypting(NEAR)).expect("the interface is free");

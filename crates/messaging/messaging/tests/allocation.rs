@@ -7,8 +7,8 @@ use std::net::Ipv4Addr;
 
 use common::Patience;
 use tickcast_messaging::{
-    Context, Handler, Interface, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError,
-    SendFlags, SourceOptions, Transport,
+    Context, Handler, Interface, IpcBehavior, IpcConfig, Message, MessageRecoveryConfig, MessagingConfig,
+    ReceiverOptions, SendError, SendFlags, SourceOptions, Transport,
 };
 
 #[derive(Default)]
@@ -25,8 +25,8 @@ const MESSAGES: u64 = 2_000;
 const ROUNDS: usize = 21;
 
 fn config(transport: Transport, test: u8) -> MessagingConfig {
-    let transport_lbtipc_behavior = IpcBehavior::ReceiverPaced;
-    MessagingConfig { transport, transport_lbtipc_behavior, ..common::config(test) }
+    let base = common::config(test);
+    MessagingConfig { transport, ipc: IpcConfig { behavior: IpcBehavior::ReceiverPaced, ..base.ipc }, ..base }
 }
 
 /// Topic resolution and timers, which do allocate, fall into some of the rounds, on a busy machine into most; a
@@ -150,11 +150,14 @@ fn a_message_that_is_retained_allocates_nothing() {
     for (transport, test) in Transport::ALL.iter().copied().zip(5..) {
         let config = config(transport, test);
         a_message_allocates_nothing_with(&MessagingConfig {
-            late_join: true,
-            // Small enough to be full, and the oldest dropped, before anything is measured.
-            retransmit_retention_message_maximum: 1_000,
             request_tcp_port_low: 30_000,
             request_tcp_port_high: 45_000,
+            recovery: MessageRecoveryConfig {
+                late_join: true,
+                // Small enough to be full, and the oldest dropped, before anything is measured.
+                retransmit_retention_message_maximum: 1_000,
+                ..config.recovery
+            },
             ..config
         });
     }

@@ -8,19 +8,24 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use net::{Poller, clock};
-use tickcast_messaging::{Context, ContextCounters, MessagingConfig, SecurityEvent, Transport};
+use testkit::watchdog::WATCHDOG;
+use tickcast_messaging::{Context, ContextCounters, MessagingConfig, SecurityEvent, TcpConfig, Transport};
 use units::Nanos;
 
-use common::{Party, Patience, WATCHDOG, certificate, certified, config, meet, party, until};
+use common::{Party, Patience, certificate, certified, config, meet, party, until};
 
 /// A process that shows another certificate, or none.
 fn showing(test: u8, name: Option<&str>) -> MessagingConfig {
     let file = |end: &str| name.and_then(|name| certificate(&format!("{name}.{end}")));
+    let base = certified(config(test));
     MessagingConfig {
         transport: Transport::Tcp,
-        transport_tcp_tls_client_certificate_file: file("pem"),
-        transport_tcp_tls_client_key_file: file("key"),
-        ..certified(config(test))
+        tcp: TcpConfig {
+            tls_client_certificate_file: file("pem"),
+            tls_client_key_file: file("key"),
+            ..base.tcp
+        },
+        ..base
     }
 }
 
@@ -84,7 +89,9 @@ fn a_request_port_that_asks_for_certificates_takes_who_shows_a_good_one() {
 fn a_request_port_of_an_unknown_authority_is_not_talked_to() {
     let mut server = party(&showing(3, Some("client")));
     let port = server.context.listen().expect("a port is free");
-    let wary = MessagingConfig { transport_tcp_tls_ca_file: certificate("other-ca.pem"), ..config(3) };
+    let base = config(3);
+    let wary =
+        MessagingConfig { tcp: TcpConfig { tls_ca_file: certificate("other-ca.pem"), ..base.tcp }, ..base };
     let mut client = party(&MessagingConfig { request_tcp_tls: true, ..wary });
     let id = client.context.connect(port).expect("it is near");
     client.context.send_direct(id, b"secret");
@@ -159,31 +166,33 @@ fn many_who_have_proved_nothing_take_a_bounded_part_of_a_turn() {
 
 #[test]
 fn what_is_missing_is_named_when_it_is_needed() {
+    let base = config(5);
     let authority_only = MessagingConfig {
-        transport_tcp_tls_ca_file: certificate("ca.pem"),
         request_tcp_tls: true,
-        ..config(5)
+        tcp: TcpConfig { tls_ca_file: certificate("ca.pem"), ..base.tcp },
+        ..base
     };
     let mut client = party(&authority_only);
     let error = client.context.listen().expect_err("there is no certificate to show").to_string();
-    assert!(error.contains("transport_tcp_tls_certificate_file"), "{error}");
-    let certificate_only = MessagingConfig { transport_tcp_tls_ca_file: None, ..showing(5, None) };
+    assert!(error.contains("tcp.tls_certificate_file"), "{error}");
+    let base = showing(5, None);
+    let certificate_only = MessagingConfig { tcp: TcpConfig { tls_ca_file: None, ..base.tcp }, ..base };
     let mut server = party(&certificate_only);
     let port = server.context.listen().expect("a port is free");
     let error = server.context.connect(port).expect_err("nobody is trusted").to_string();
-    assert!(error.contains("transport_tcp_tls_ca_file"), "{error}");
+    assert!(error.contains("tcp.tls_ca_file"), "{error}");
 
     let load = |text: &str| {
         let text = format!("[messaging]\n{text}");
         MessagingConfig::load(Some(("test.toml", text.as_bytes())), [""; 0])
     };
-    let ca = "transport_tcp_tls_ca_file = \"a\"\n";
+    let ca = "tcp.tls_ca_file = \"a\"\n";
     let table = [
-        ("transport_tcp_tls_client_ca_file = \"a\"", "only who shows a certificate can ask for one"),
-        ("transport_tcp_tls_client_key_file = \"a\"", "go together"),
+        ("tcp.tls_client_ca_file = \"a\"", "only who shows a certificate can ask for one"),
+        ("tcp.tls_client_key_file = \"a\"", "go together"),
         ("request_tcp_tls = true", "need a certificate, authorities, or both"),
         (
-            "transport_tcp_tls_client_certificate_file = \"a\"\ntransport_tcp_tls_client_key_file = \"a\"",
+            "tcp.tls_client_certificate_file = \"a\"\ntcp.tls_client_key_file = \"a\"",
             "only to sources of known authorities",
         ),
     ];

@@ -5,8 +5,9 @@ mod common;
 use std::sync::mpsc::{Receiver as Inbox, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use common::{Patience, WATCHDOG, config};
+use common::{Patience, config};
 use net::affinity;
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     Asked, CallError, ConnectionId, Context, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue,
     FailoverLoss, Handler, Message, MessagingConfig, QueueError, Receiver, ReceiverOptions, RequestId,
@@ -79,7 +80,7 @@ fn messages_go_from_thread_to_thread_by_every_wait_strategy() {
 fn a_full_ring_refuses_and_loses_nothing() {
     let mut config = config(11);
     config.source_queue_bytes = 65_536;
-    config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;
+    config.lbtrm.data_rate_limit_bits_per_second = 400_000_000;
     let (_receiving, told) = receiving(&config);
     let sending = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
     let mut source = source(&sending);
@@ -360,7 +361,7 @@ fn a_message_that_no_transport_could_take_is_dropped_and_counted_and_the_next_on
 fn hot_failover_passes_the_rings_and_the_queue() {
     let mut config = config(18);
     config.source_queue_bytes = 65_536;
-    config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;
+    config.lbtrm.data_rate_limit_bits_per_second = 400_000_000;
     config.hot_failover_gap_interval_us = 100_000_000;
     config.hot_failover_hold_maximum_bytes = 256 << 20;
     let counters = ContextCounters::default();

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
-use common::bounded::joined;
-use common::{Patience, WATCHDOG, config};
+use common::{Patience, config};
+use testkit::watchdog::WATCHDOG;
+use testkit::watchdog::joined;
 use tickcast_messaging::{
     CallError, ContextCounters, EmbeddedContext, EmbeddedSource, EventQueue, Handler, Left, Message,
     MessagingConfig, QueueError, Receiver, ReceiverOptions, SourceEvent, SourceInfo, SourceOptions, StreamId,
@@ -187,8 +188,8 @@ fn a_handler_on_the_contexts_own_thread_is_refused_what_would_wait_for_itself_an
 fn a_thread_that_is_stopped_without_linger_says_what_did_not_leave() {
     let mut config = MessagingConfig { source_queue_bytes: 65_536, ..config(7) };
     // What the ring holds takes 5 s, however the threads are paused.
-    config.transport_lbtrm_data_rate_limit_bits_per_second = 100_000;
-    config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 50_000;
+    config.lbtrm.data_rate_limit_bits_per_second = 100_000;
+    config.lbtrm.retransmit_rate_limit_bits_per_second = 50_000;
     let context = EmbeddedContext::start(&config, ContextCounters::default(), ()).expect("it starts");
     let mut source = source(&context, "px");
     let mut sent = 0;

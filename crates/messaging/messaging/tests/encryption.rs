@@ -11,7 +11,8 @@ use common::scratch::Scratch;
 use common::{Party, certified, config, group_port, meet, party, until};
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
 use tickcast_messaging::{
-    Context, ContextError, Interface, MessagingConfig, SecurityEvent, Source, SourceOptions, Transport,
+    Context, ContextError, Interface, LbtrmConfig, LbtruConfig, MessagingConfig, SecurityEvent, Source,
+    SourceOptions, Transport,
 };
 
 const OLD: &str = "1 000102030405060708090a0b0c0d0e0f\n";
@@ -19,12 +20,13 @@ const NEW: &str = "2 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\n";
 const TRANSPORTS: [Transport; 2] = [Transport::LbtRm, Transport::LbtRu];
 
 fn encrypting(test: u8, transport: Transport, file: &Option<String>) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         transport,
-        transport_lbtrm_encryption_key_file: file.clone(),
-        transport_lbtru_encryption_key_file: file.clone(),
         security_reload_interval_us: 0,
-        ..config(test)
+        lbtrm: LbtrmConfig { encryption_key_file: file.clone(), ..base.lbtrm },
+        lbtru: LbtruConfig { encryption_key_file: file.clone(), ..base.lbtru },
+        ..base
     }
 }
 
@@ -54,7 +56,7 @@ fn exchange(a: &mut Party, source: Source, b: &mut Party, count: usize) {
 #[test]
 fn payload_keys_are_replaced_in_sessions_that_stand() {
     for (test, transport) in [1, 2].into_iter().zip(TRANSPORTS) {
-        let scratch = Scratch::new(&format!("payload-keys{test}"));
+        let scratch = Scratch::new();
         let files = ["a", "b"].map(|name| scratch.put(name, OLD));
         let [mut a, mut b] = files.map(|file| party(&encrypting(test, transport, &file)));
         let source = a.source("px");
@@ -84,7 +86,7 @@ fn payload_keys_are_replaced_in_sessions_that_stand() {
 #[test]
 fn a_key_file_that_becomes_nonsense_changes_nothing_in_a_session_that_stands() {
     for (test, transport) in [14, 15].into_iter().zip(TRANSPORTS) {
-        let scratch = Scratch::new(&format!("payload-nonsense{test}"));
+        let scratch = Scratch::new();
         let files = ["a", "b"].map(|name| scratch.put(name, OLD));
         let [mut a, mut b] = files.clone().map(|file| party(&encrypting(test, transport, &file)));
         let source = a.source("px");
@@ -124,7 +126,7 @@ fn a_key_file_that_becomes_nonsense_changes_nothing_in_a_session_that_stands() {
 #[test]
 fn who_has_no_key_or_another_one_delivers_nothing_and_says_so_once() {
     for (test, transport) in [3, 4].into_iter().zip(TRANSPORTS) {
-        let scratch = Scratch::new(&format!("payload-strangers{test}"));
+        let scratch = Scratch::new();
         let own = scratch.put("own", OLD);
         let config = encrypting(test, transport, &own);
         let (mut a, mut b) = (party(&config), party(&config));
@@ -153,7 +155,7 @@ fn who_has_no_key_or_another_one_delivers_nothing_and_says_so_once() {
 #[test]
 fn what_is_not_encrypted_is_not_taken_by_who_has_keys() {
     for (test, transport) in [5, 6].into_iter().zip(TRANSPORTS) {
-        let scratch = Scratch::new(&format!("payload-plain{test}"));
+        let scratch = Scratch::new();
         let mut a = party(&encrypting(test, transport, &None));
         let mut b = party(&encrypting(test, transport, &scratch.put("keys", OLD)));
         let source = a.source("px");
@@ -172,9 +174,9 @@ fn what_is_not_encrypted_is_not_taken_by_who_has_keys() {
 
 #[test]
 fn no_message_is_to_be_read_on_the_wire() {
-    let scratch = Scratch::new("payload-wire");
+    let scratch = Scratch::new();
     let config = encrypting(7, Transport::LbtRm, &scratch.put("keys", OLD));
-    let group = SocketAddrV4::new(config.transport_lbtrm_multicast_address, group_port());
+    let group = SocketAddrV4::new(config.lbtrm.multicast_address, group_port());
     let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 1, buffer_bytes: 1 << 20 };
     let tap = UdpSocket::multicast_receiver(group, options).expect("the loopback interface has multicast");
     let (mut a, mut b) = (party(&config), party(&config));
@@ -197,7 +199,7 @@ fn no_message_is_to_be_read_on_the_wire() {
 
 #[test]
 fn what_is_encrypted_is_not_retained_for_who_asks_in_clear() {
-    let scratch = Scratch::new("payload-retained");
+    let scratch = Scratch::new();
     let keys = scratch.put("keys", OLD);
     for transport in TRANSPORTS {
         let retaining = SourceOptions { late_join: Some(true), ..SourceOptions::default() };
@@ -216,7 +218,7 @@ fn what_is_encrypted_is_not_retained_for_who_asks_in_clear() {
 #[test]
 fn who_has_payload_keys_asks_nobody_for_retained_messages_in_clear() {
     for (test, transport) in [12, 13].into_iter().zip(TRANSPORTS) {
-        let scratch = Scratch::new(&format!("payload-recovery{test}"));
+        let scratch = Scratch::new();
         let mut a = party(&encrypting(test, transport, &None));
         let mut b = party(&encrypting(test, transport, &scratch.put("keys", OLD)));
         let mut bare = party(&encrypting(test, transport, &None));
@@ -236,7 +238,7 @@ fn who_has_payload_keys_asks_nobody_for_retained_messages_in_clear() {
 
 #[test]
 fn a_session_on_two_networks_is_encrypted_under_its_name_on_the_first() {
-    let scratch = Scratch::new("payload-networks");
+    let scratch = Scratch::new();
     let second = Interface::Address(Ipv4Addr::new(127, 0, 0, 2));
     let config = MessagingConfig {
         interface_b: Some(second),
@@ -257,7 +259,7 @@ fn a_session_on_two_networks_is_encrypted_under_its_name_on_the_first() {
 
 #[test]
 fn a_bad_file_of_payload_keys_is_named() {
-    let scratch = Scratch::new("payload-bad");
+    let scratch = Scratch::new();
     for file in [scratch.put("bad", "1 no secret"), Some("/no/such/file".to_owned())] {
         let name = file.clone().expect("named");
         let refused = Context::standalone(&encrypting(11, Transport::LbtRm, &file)).map(drop);

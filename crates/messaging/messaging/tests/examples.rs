@@ -42,3 +42,25 @@ fn a_wrong_setting_is_told_with_its_name() {
     assert!(!failed.status.success());
     assert!(String::from_utf8_lossy(&failed.stderr).contains("ttl"));
 }
+
+/// A publisher gives up waiting after five seconds, which a busy machine may need to start a subscriber; it says so then,
+/// and that run does not count.
+#[test]
+fn a_publisher_that_waits_for_its_receiver_loses_no_message_to_it() {
+    let publish = || start("publish", &["first", "2"], 4);
+    let mut runs = 0;
+    for _ in 0..30 {
+        let mut subscriber = start("subscribe", &["first"], 4);
+        let said = publish().wait_with_output().expect("it was started");
+        assert!(said.status.success());
+        if said.stderr.is_empty() {
+            assert_eq!(end(subscriber), "0 message 0\n1 message 1\n");
+            runs += 1;
+            continue;
+        }
+        while subscriber.try_wait().expect("it was started").is_none() {
+            end(publish());
+        }
+    }
+    assert!(runs > 0, "nobody was ever waited for");
+}

@@ -4,8 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Heard, Party, Patience, WATCHDOG, config, meet, party, until};
-use net::lab;
+use common::{Heard, Party, Patience, config, meet, party, until};
+use testkit::child::fork;
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
     CallError, ContextCounters, ContextError, EmbeddedContext, Forked, MessagingConfig, QueueError,
     ReceiverOptions, RequestError, SendError, Source, SourceEvent, SourceOptions, Transport,
@@ -77,7 +78,7 @@ fn a_child_that_drops_its_parents_contexts_does_nothing_to_them_and_has_its_own(
         // Something of it waits to be sent: by the parent, and once.
         sender.context.send(source, &[&0u32.to_be_bytes()]).expect("there is room");
         let mut both = Some((sender, receiver));
-        let child = lab::fork(|| {
+        let child = fork(|| {
             let (mut sender, mut receiver) = both.take().expect("as in the parent");
             let is_refused =
                 is_refused(&mut sender, source) && receiver.context.poll(&mut receiver.heard).is_err();
@@ -108,7 +109,7 @@ fn a_session_ends_with_its_process_though_a_child_lives_on() {
         let config = MessagingConfig { transport, ..config(21 + test as u8) };
         let (mut sender, source, mut receiver) = pair(&config);
         let mut stop = std::os::unix::net::UnixStream::pair().expect("descriptors are left");
-        let child = lab::fork(|| {
+        let child = fork(|| {
             use std::io::Read;
             // The other end is the parent's, which says when it has seen enough.
             let _ = stop.1.set_read_timeout(Some(WATCHDOG));
@@ -132,7 +133,7 @@ fn a_context_with_a_thread_refuses_a_child_and_does_not_wait_for_a_thread_that_i
     let embedded = start();
     let source = embedded.create_source("px", &SourceOptions::default()).expect("a port is free");
     let mut all = Some((embedded, source, queued, queue));
-    let child = lab::fork(|| {
+    let child = fork(|| {
         let (embedded, mut source, queued, mut queue) = all.take().expect("as in the parent");
         let is_refused = embedded.call(|_| ()) == Err(CallError::Stopped)
             && source.send(&[b"from the child"]) == Err(QueueError::Forked)

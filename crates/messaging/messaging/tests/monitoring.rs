@@ -4,8 +4,8 @@ mod common;
 
 use common::{Party, Patience, config, meet, party, until};
 use tickcast_messaging::{
-    MessagingConfig, RepairStatistics, STATISTICS_MAX, SentStatistics, Source, Statistic, StatisticsPosition,
-    StreamId, Transport,
+    IpcConfig, LbtrmConfig, MessagingConfig, RepairStatistics, STATISTICS_MAX, SentStatistics, Source,
+    Statistic, StatisticsPosition, StreamId, Transport,
 };
 
 /// What was told, as far as these tests look at it.
@@ -57,10 +57,11 @@ fn ask(party: &mut Party) -> Told {
 #[test]
 fn who_asks_again_and_what_was_repaired_is_told_for_each_session() {
     for (test, transport) in [Transport::LbtRm, Transport::LbtRu].into_iter().enumerate() {
+        let base = config(1 + test as u8);
         let config = MessagingConfig {
             transport,
-            transport_lbtrm_receiver_socket_buffer_bytes: 65_536,
-            ..config(1 + test as u8)
+            lbtrm: LbtrmConfig { receiver_socket_buffer_bytes: 65_536, ..base.lbtrm },
+            ..base
         };
         let (mut sender, mut receiver) = (party(&config), party(&config));
         let (source, quiet) = (sender.source("px"), sender.source("py"));
@@ -121,7 +122,7 @@ fn bytes_that_wait_and_lost_messages_are_told_of_the_receiver_that_is_slow() {
     // A source-paced ring goes over a receiver that does not look.
     let config = MessagingConfig {
         transport: Transport::LbtIpc,
-        transport_lbtipc_transmission_window_size_bytes: 2_097_152,
+        ipc: IpcConfig { transmission_window_size_bytes: 2_097_152, ..config.ipc },
         ..config
     };
     let (mut sender, mut receiver) = (party(&config), party(&config));
@@ -144,10 +145,11 @@ fn bytes_datagrams_retransmissions_and_messages_of_a_session_are_those_of_its_co
     for (test, transport) in
         [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc].into_iter().enumerate()
     {
+        let base = config(20 + test as u8);
         let config = MessagingConfig {
             transport,
-            transport_lbtrm_receiver_socket_buffer_bytes: 65_536,
-            ..config(20 + test as u8)
+            lbtrm: LbtrmConfig { receiver_socket_buffer_bytes: 65_536, ..base.lbtrm },
+            ..base
         };
         let (mut sender, mut receiver) = (party(&config), party(&config));
         let source = sender.source("px");

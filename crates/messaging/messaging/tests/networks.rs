@@ -15,7 +15,9 @@ use lbt::stream::StreamDecoder;
 use lbt::wire::lbtrm::SessionHeader;
 use net::tcp;
 use net::udp::{MulticastOptions, UdpSocket};
-use tickcast_messaging::{Asked, Interface, MessagingConfig, Source, SourceOptions};
+use tickcast_messaging::{
+    Asked, Interface, MessageRecoveryConfig, MessagingConfig, Source, SourceOptions, TopicResolutionConfig,
+};
 use units::Nanos;
 
 const A: Ipv4Addr = Ipv4Addr::LOCALHOST;
@@ -133,7 +135,7 @@ fn a_session_that_only_calls_itself_the_same_is_another_one() {
     let datagram = resolver.poll_transmit(Nanos::ZERO).expect("it is due").to_vec();
     let options = MulticastOptions { interface: A, ttl: 1, buffer_bytes: 65_536 };
     let socket = UdpSocket::multicast_sender(SocketAddrV4::new(A, 0), options).expect("a port is free");
-    let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+    let to = SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
     let patience = Patience::new();
     while b.heard.sources.len() < 2 {
         assert!(patience.lasts(), "the other source is not told");
@@ -301,14 +303,14 @@ fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
     let listener = TcpListener::bind((B, 0)).expect("a port is free");
     let port = listener.local_addr().expect("bound").port();
     let header = SessionHeader { ucast_port: port, session_id: 7 };
-    let group = SocketAddrV4::new(config.transport_lbtrm_multicast_address, group_port());
+    let group = SocketAddrV4::new(config.lbtrm.multicast_address, group_port());
     let session = TransportSession::LbtRm { key: SessionKey { source: A, session: header }, group };
     let origin = Some(Origin { source: A, context: *b"retained" });
     let (request, late_join) = (Some(SocketAddrV4::new(A, port)), Some(1));
     let record = SourceRecord { topic_index: 1, session, request, late_join, origin };
     let options = MulticastOptions { interface: A, ttl: 1, buffer_bytes: 65_536 };
     let socket = UdpSocket::multicast_sender(SocketAddrV4::new(A, 0), options).expect("a port is free");
-    let to = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+    let to = SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
     for record in [record.on_network(B), record] {
         let resolver = Resolver::new(&ResolverConfig::default(), Nanos::ZERO, Default::default());
         let mut resolver = resolver.expect("allowed");
@@ -330,7 +332,9 @@ fn a_late_joiner_whom_network_a_refuses_asks_on_network_b() {
 #[test]
 fn who_is_on_one_network_joins_late_and_answers_by_that() {
     for (test, interface) in [(8, A), (9, B)] {
-        let config_a = MessagingConfig { late_join: true, ..config(test, A, Some(B)) };
+        let base = config(test, A, Some(B));
+        let config_a =
+            MessagingConfig { recovery: MessageRecoveryConfig { late_join: true, ..base.recovery }, ..base };
         let mut a = party(&config_a);
         let source = a.source("px");
         for number in 0..50_u32 {
@@ -363,9 +367,16 @@ fn a_source_known_by_configuration_alone_is_heard_on_both_networks() {
     let line = line(10, Some(B)).parse().expect("a source string");
     let at_source = MessagingConfig { source_static_session: vec![line], ..config(10, A, Some(B)) };
     let line = at_source.source_static_session[0].clone();
-    let at_receiver =
-        MessagingConfig { resolver_static_source: vec![line.clone()], ..config(10, A, Some(B)) };
-    let on_b_alone = MessagingConfig { resolver_static_source: vec![line], ..config(10, B, None) };
+    let base = config(10, A, Some(B));
+    let at_receiver = MessagingConfig {
+        resolver: TopicResolutionConfig { static_source: vec![line.clone()], ..base.resolver },
+        ..base
+    };
+    let base = config(10, B, None);
+    let on_b_alone = MessagingConfig {
+        resolver: TopicResolutionConfig { static_source: vec![line], ..base.resolver },
+        ..base
+    };
     let (mut a, mut b, mut c) = (party(&at_source), party(&at_receiver), party(&on_b_alone));
     let source = a.source("px");
     b.receiver("px");
@@ -396,7 +407,7 @@ fn a_line_with_another_address_on_network_b_is_refused_with_both() {
 
 #[test]
 fn kernel_bypass_has_one_network() {
-    let both = MessagingConfig::load(None, ["interface_b=127.0.0.2", "transport_lbtrm_carrier=af_xdp"]);
+    let both = MessagingConfig::load(None, ["interface_b=127.0.0.2", "lbtrm.carrier=af_xdp"]);
     let text = both.expect_err("they do not go together").to_string();
-    assert!(text.contains("interface_b") && text.contains("transport_lbtrm_carrier"), "{text}");
+    assert!(text.contains("interface_b") && text.contains("lbtrm.carrier"), "{text}");
 }

@@ -98,7 +98,7 @@ fn a_receiver_in_order_of_arrival_that_joins_one_in_topic_order_gets_that() {
 #[test]
 fn a_receiver_that_joins_before_a_loss_is_told_of_the_begin_first() {
     let source = Handmade::new(92);
-    let config = source.config(92, "transport_lbtrm_nak_generation_interval_us = 50_000\n");
+    let config = source.config(92, "lbtrm.nak_generation_interval_us = 50_000\n");
     let mut context = Context::standalone(&config).expect("loopback is there");
     let mut heard = Heard::default();
     let patience = Patience::new();

@@ -4,7 +4,10 @@
 mod common;
 
 use net::clock;
-use tickcast_messaging::{MessagingConfig, SecurityEvent, Source, Transport};
+use tickcast_messaging::{
+    LbtrmConfig, LbtruConfig, MessagingConfig, SecurityEvent, Source, TcpConfig, TopicResolutionConfig,
+    Transport,
+};
 
 use common::scratch::Scratch;
 use common::{Party, certified, config, meet, party, until};
@@ -13,12 +16,13 @@ const OLD: &str = "1 000102030405060708090a0b0c0d0e0f\n";
 const NEW: &str = "2 f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff\n";
 
 fn signing(test: u8, transport: Transport, file: &Option<String>) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         transport,
-        transport_lbtrm_authentication_key_file: file.clone(),
-        transport_lbtru_authentication_key_file: file.clone(),
         security_reload_interval_us: 0,
-        ..config(test)
+        lbtrm: LbtrmConfig { authentication_key_file: file.clone(), ..base.lbtrm },
+        lbtru: LbtruConfig { authentication_key_file: file.clone(), ..base.lbtru },
+        ..base
     }
 }
 
@@ -36,7 +40,7 @@ fn exchange(a: &mut Party, source: Source, b: &mut Party, count: usize) {
 #[test]
 fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwards() {
     for (test, transport) in [(1, Transport::LbtRm), (2, Transport::LbtRu)] {
-        let scratch = Scratch::new(&format!("reload-keys{test}"));
+        let scratch = Scratch::new();
         let files = ["a", "b", "old"].map(|name| scratch.put(name, OLD));
         let [mut a, mut b, mut old] = files.map(|file| party(&signing(test, transport, &file)));
         let source = a.source("px");
@@ -72,11 +76,12 @@ fn keys_are_replaced_in_sessions_that_stand_and_the_old_one_is_of_no_use_afterwa
 
 #[test]
 fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
-    let scratch = Scratch::new("reload-watch");
+    let scratch = Scratch::new();
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 10_000, ..signing(3, Transport::LbtRm, &file) };
-    let config = MessagingConfig { transport_lbtru_authentication_key_file: None, ..config };
+    let config =
+        MessagingConfig { lbtru: LbtruConfig { authentication_key_file: None, ..config.lbtru }, ..config };
     let (mut a, mut b) = (party(&config), party(&config));
     let source = a.source("px");
     b.receiver("px");
@@ -107,12 +112,15 @@ fn changed_files_are_found_and_a_bad_one_is_reported_and_changes_nothing() {
 
 #[test]
 fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced() {
-    let scratch = Scratch::new("reload-resolution");
-    let resolving = |file: &Option<String>| MessagingConfig {
-        transport: Transport::Tcp,
-        resolver_authentication_key_file: file.clone(),
-        security_reload_interval_us: 0,
-        ..config(6)
+    let scratch = Scratch::new();
+    let resolving = |file: &Option<String>| {
+        let base = config(6);
+        MessagingConfig {
+            transport: Transport::Tcp,
+            security_reload_interval_us: 0,
+            resolver: TopicResolutionConfig { authentication_key_file: file.clone(), ..base.resolver },
+            ..base
+        }
     };
     let files = ["a", "b"].map(|name| scratch.put(name, OLD));
     let [mut a, mut b] = files.map(|file| party(&resolving(&file)));
@@ -142,7 +150,7 @@ fn topic_resolution_with_keys_believes_nobody_without_and_its_keys_are_replaced(
 
 #[test]
 fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
-    let scratch = Scratch::new("reload-settle");
+    let scratch = Scratch::new();
     let file = scratch.put("keys", OLD);
     let config =
         MessagingConfig { security_reload_interval_us: 3_000_000_000, ..signing(4, Transport::LbtRm, &file) };
@@ -167,13 +175,17 @@ fn a_file_that_changes_from_look_to_look_is_being_written_and_not_read() {
 
 #[test]
 fn certificates_are_replaced_for_new_connections_and_those_that_stand_stay() {
-    let scratch = Scratch::new("reload-certificates");
+    let scratch = Scratch::new();
+    let base = certified(common::config(5));
     let config = MessagingConfig {
-        transport_tcp_tls_certificate_file: scratch.copy("cert", "server.pem"),
-        transport_tcp_tls_key_file: scratch.copy("key", "server.key"),
-        transport_tcp_tls_client_ca_file: scratch.copy("authority", "ca.pem"),
         security_reload_interval_us: 0,
-        ..certified(common::config(5))
+        tcp: TcpConfig {
+            tls_certificate_file: scratch.copy("cert", "server.pem"),
+            tls_key_file: scratch.copy("key", "server.key"),
+            tls_client_ca_file: scratch.copy("authority", "ca.pem"),
+            ..base.tcp
+        },
+        ..base
     };
     let (mut server, mut client) = (party(&config), party(&certified(common::config(5))));
     let port = server.context.listen().expect("a port is free");

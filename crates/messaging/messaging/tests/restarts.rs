@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use net::lab::Faults;
+use net::faults::Faults;
 
-use common::bounded::joined;
 use common::scratch::Scratch;
 use common::{Party, Patience, config_with, group, group_port};
 use lbt::resolution::TransportSession;
 use lbt::wire::extension::{SUBTYPE_RUN, emit_extension};
 use lbt::wire::lbtrm::{DATA_HEADER_LEN, Data};
+use testkit::watchdog::joined;
 use tickcast_messaging::{
     ContextCounters, End, EndReason, Handler, Interface, Loss, Message, MessagingConfig, Receiver,
     ReceiverOptions, SendError, Source, SourceOptions, Sqn, StreamId,
@@ -104,16 +104,16 @@ impl Place {
             other => format!("{other}:127.0.0.1:{port}:5eed1234"),
         };
         let line = format!("[\"px = {session}[7]{second}\"]");
-        let toml = format!("[messaging]\nsource_static_session = {line}\nresolver_static_source = {line}\n");
+        let toml = format!("[messaging]\nsource_static_session = {line}\nresolver.static_source = {line}\n");
         Place { config: config_with(test, &toml), transport, keys: None }
     }
 
     /// With encrypted messages, by a file of keys for the receiver and one for the sources.
     fn encrypted(transport: &'static str, test: u8) -> Place {
-        let (mut place, scratch) = (Place::new(transport, test), Scratch::new(&format!("runs{test}")));
+        let (mut place, scratch) = (Place::new(transport, test), Scratch::new());
         let file = scratch.put("receiver", KEYS[0]);
-        place.config.transport_lbtrm_encryption_key_file.clone_from(&file);
-        place.config.transport_lbtru_encryption_key_file = file;
+        place.config.lbtrm.encryption_key_file.clone_from(&file);
+        place.config.lbtru.encryption_key_file = file;
         place.config.security_reload_interval_us = 1_000;
         Place { keys: Some(scratch), ..place }
     }
@@ -138,8 +138,8 @@ impl Place {
         let mut config = self.config.clone();
         if let Some(scratch) = &self.keys {
             let file = scratch.file("sources");
-            config.transport_lbtrm_encryption_key_file.clone_from(&file);
-            config.transport_lbtru_encryption_key_file = file;
+            config.lbtrm.encryption_key_file.clone_from(&file);
+            config.lbtru.encryption_key_file = file;
         }
         config
     }
@@ -337,6 +337,7 @@ fn a_source_on_two_networks_that_is_started_again_is_one_stream_for_each_run() {
 
 #[test]
 fn a_run_that_its_receiver_meets_late_is_told_from_its_first_message_on() {
+    let _repeat = testkit::repeat!();
     for (test, transport) in [(8, "LBTRM"), (9, "LBT-RU")] {
         let place = Place::new(transport, test);
         let faults = Faults::new(1);
@@ -357,9 +358,9 @@ fn a_run_that_its_receiver_meets_late_is_told_from_its_first_message_on() {
         a.context.abandon();
         // More than the window holds, before the receiver reads its socket or is connected again.
         let mut small = Place { config: place.config.clone(), ..place };
-        small.config.transport_lbtrm_transmission_window_size_bytes = 65_536;
-        small.config.transport_lbtru_transmission_window_size_bytes = 65_536;
-        small.config.transport_lbtrm_data_rate_limit_bits_per_second = 10_000_000_000;
+        small.config.lbtrm.transmission_window_size_bytes = 65_536;
+        small.config.lbtru.transmission_window_size_bytes = 65_536;
+        small.config.lbtrm.data_rate_limit_bits_per_second = 10_000_000_000;
         let (mut a, source) = small.start();
         faults.cut(true);
         send(&mut a, source, 1, 0..50_000);
@@ -401,7 +402,7 @@ fn a_run_that_a_stranger_replaced_goes_on_where_its_stream_ended() {
         sent
     };
     talk(&mut b, 20);
-    let TransportSession::LbtRm { key, group } = place.config.resolver_static_source[0].record.session else {
+    let TransportSession::LbtRm { key, group } = place.config.resolver.static_source[0].record.session else {
         unreachable!("it is multicast")
     };
     let mut forged = vec![0; DATA_HEADER_LEN];

@@ -7,8 +7,9 @@ use std::net::SocketAddrV4;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use common::{Heard, Patience, WATCHDOG, group, group_port};
+use common::{Heard, Patience, group, group_port};
 use net::{Interest, Poller, Token};
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{Context, MessagingConfig, ReceiverOptions, Source, SourceOptions, Transport, Wait};
 
 fn config(test: u8) -> MessagingConfig {

@@ -45,7 +45,7 @@ fn lines(key: &str, places: &[String; 2]) -> String {
 fn both_ends(transport: &str, test: u8) {
     let places = places(transport, test);
     let mut a = party(&config_with(test, &lines("source_static_session", &places)));
-    let mut b = party(&config_with(test, &lines("resolver_static_source", &places)));
+    let mut b = party(&config_with(test, &lines("resolver.static_source", &places)));
     let (options, receiver_options) = (SourceOptions::default(), ReceiverOptions::default());
     let px = a.context.create_source("px", &options).expect("the port is free");
     let py = a.context.create_source("py", &options).expect("it shares the session");
@@ -90,7 +90,7 @@ fn both_ends_of_a_unicast_topic_are_fixed_by_configuration_without_any_resolutio
 #[test]
 fn a_receiver_finds_a_fixed_source_that_starts_later_and_again_when_it_has_come_back() {
     let places = places("TCP", 4);
-    let mut b = party(&config_with(4, &lines("resolver_static_source", &places)));
+    let mut b = party(&config_with(4, &lines("resolver.static_source", &places)));
     b.context.create_receiver("px", &ReceiverOptions::default()).expect("a legal name");
     let patience = Patience::new();
     while b.heard.ends.is_empty() {
@@ -116,7 +116,7 @@ fn a_fixed_topic_that_is_created_again_in_its_session_goes_on_with_its_numbers()
     for (transport, test) in [("LBTRM", 6), ("TCP", 7), ("LBT-RU", 8)] {
         let places = places(transport, test);
         let mut a = party(&config_with(test, &lines("source_static_session", &places)));
-        let mut b = party(&config_with(test, &lines("resolver_static_source", &places)));
+        let mut b = party(&config_with(test, &lines("resolver.static_source", &places)));
         let options = SourceOptions::default();
         let mut px = a.context.create_source("px", &options).expect("the port is free");
         // It keeps the session.

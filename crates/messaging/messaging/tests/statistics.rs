@@ -2,45 +2,28 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use common::{Party, Patience, meet, party};
 use counters::Registry;
 use counters::snapshot::{RollRead, Snapshot};
 use net::counters_file;
+use testkit::Folder;
 use tickcast_messaging::{
     Context, ContextCounters, EmbeddedContext, MessagingConfig, SourceOptions, Transport,
 };
 
-/// A directory of one test, in memory.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let place = PathBuf::from(format!("/dev/shm/tickcast-statistics-{name}-{}", std::process::id()));
-        std::fs::create_dir(&place).expect("/dev/shm is there");
-        Place(place)
-    }
-
-    fn config(&self, test: u8) -> MessagingConfig {
-        MessagingConfig {
-            counters_directory: self.0.to_str().expect("text").to_owned(),
-            counters_interval_ms: 10,
-            ..common::config(test)
-        }
+fn config_in(place: &Folder, test: u8) -> MessagingConfig {
+    MessagingConfig {
+        counters_directory: place.to_str().expect("text").to_owned(),
+        counters_interval_ms: 10,
+        ..common::config(test)
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Its file is gone if the test has passed.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn read(place: &Place) -> Snapshot {
-    counters_file::read(&place.0, std::process::id()).expect("this process publishes there")
+fn read(place: &Folder) -> Snapshot {
+    counters_file::read(place, std::process::id()).expect("this process publishes there")
 }
 
 /// The values of a counter, with the number of the context.
@@ -53,7 +36,7 @@ fn values(snapshot: &Snapshot, name: &str) -> Vec<(String, u64)> {
     snapshot.sets.iter().filter_map(of).collect()
 }
 
-fn until(place: &Place, mut done: impl FnMut(&Snapshot) -> bool) {
+fn until(place: &Folder, mut done: impl FnMut(&Snapshot) -> bool) {
     let patience = Patience::new();
     while !done(&read(place)) {
         assert!(patience.lasts(), "it is never shown");
@@ -69,8 +52,8 @@ const SENT: &str = "lbtrm_source_lbm_msgs_sent_total";
 
 #[test]
 fn every_context_is_shown_under_its_number_as_long_as_it_lives() {
-    let place = Place::new("lives");
-    let config = place.config(1);
+    let place = Folder::in_memory();
+    let config = config_in(&place, 1);
     let mut one = Context::standalone(&config).expect("loopback is there");
     let source = one.create_source("px", &SourceOptions::default()).expect("a port is free");
     one.send(source, &[b"x"]).expect("there is room");
@@ -79,18 +62,18 @@ fn every_context_is_shown_under_its_number_as_long_as_it_lives() {
     let shown = |n: &str, count| (n.to_owned(), count);
     until(&place, |s| values(s, SENT) == [shown("1", 1), shown("2", 0)]);
     let snapshot = read(&place);
-    assert_eq!(files(&place.0), 1, "one file for all contexts of a process");
+    assert_eq!(files(&place), 1, "one file for all contexts of a process");
     assert!(snapshot.head.program.starts_with("statistics"), "{}", snapshot.head.program);
     two.stop().expect("nothing failed");
     until(&place, |s| values(s, SENT) == [shown("1", 1)]);
     drop(one);
-    assert_eq!(files(&place.0), 0);
+    assert_eq!(files(&place), 0);
 }
 
 #[test]
 fn a_session_that_counts_for_itself_is_shown_beside_its_context() {
-    let place = Place::new("session");
-    let config = MessagingConfig { transport: Transport::LbtIpc, ..place.config(2) };
+    let place = Folder::in_memory();
+    let config = MessagingConfig { transport: Transport::LbtIpc, ..config_in(&place, 2) };
     let mut context = Context::standalone(&config).expect("loopback is there");
     let source = context.create_source("px", &SourceOptions::default()).expect("there is memory");
     let transport = context.source_transport(source).expect("it is there").to_string();
@@ -101,16 +84,16 @@ fn a_session_that_counts_for_itself_is_shown_beside_its_context() {
 
 #[test]
 fn counters_that_the_application_shows_or_nobody_wants_are_not_published() {
-    let place = Place::new("unwanted");
-    let config = place.config(3);
+    let place = Folder::in_memory();
+    let config = config_in(&place, 3);
     let registry = Registry::default();
     let counters = ContextCounters::registered(&registry, &[("role", "test")]);
     let _shown = Context::standalone_with(&config, counters).expect("loopback is there");
-    assert_eq!(files(&place.0), 0);
+    assert_eq!(files(&place), 0);
     let config = MessagingConfig { counters_directory: String::new(), ..config };
     let _silent = Context::standalone(&config).expect("loopback is there");
-    assert_eq!(files(&place.0), 0);
-    let nowhere = format!("{}/nowhere", place.0.display());
+    assert_eq!(files(&place), 0);
+    let nowhere = format!("{}/nowhere", place.display());
     let config = MessagingConfig { counters_directory: nowhere, ..config };
     let works = Context::standalone(&config).expect("it works without the file");
     let error = works.counters().publish_error().expect("it says that there is none").to_string();
@@ -129,7 +112,7 @@ fn rows(roll: &RollRead) -> Vec<(String, Vec<(String, u64)>)> {
 
 /// Drives contexts until the file shows what is wanted of one of them, by number.
 fn until_rows(
-    place: &Place,
+    place: &Folder,
     context: &str,
     parties: &mut [&mut Party],
     mut done: impl FnMut(&mut [&mut Party], &RollRead) -> bool,
@@ -183,8 +166,8 @@ fn the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library() {
     for (test, transport) in
         [Transport::LbtRm, Transport::LbtRu, Transport::Tcp, Transport::LbtIpc].into_iter().enumerate()
     {
-        let place = Place::new(&format!("names-{test}"));
-        let config = MessagingConfig { transport, ..place.config(10 + test as u8) };
+        let place = Folder::in_memory();
+        let config = MessagingConfig { transport, ..config_in(&place, 10 + test as u8) };
         let (mut sender, mut receiver) = (shown(&config), shown(&config));
         let source = sender.source("px");
         receiver.receiver("px");
@@ -210,8 +193,8 @@ fn the_file_names_the_same_sources_sessions_peers_and_streams_as_the_library() {
 #[test]
 fn what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted() {
     const MAX: usize = 8;
-    let place = Place::new("places");
-    let config = MessagingConfig { counters_sessions_maximum: MAX as u32, ..place.config(5) };
+    let place = Folder::in_memory();
+    let config = MessagingConfig { counters_sessions_maximum: MAX as u32, ..config_in(&place, 5) };
     let mut party = shown(&config);
     let names = |roll: &RollRead| rows(roll).into_iter().map(|row| row.0).collect::<Vec<_>>();
     let topic = |n: usize| format!("topic-{n}");
@@ -243,10 +226,10 @@ fn what_is_over_leaves_its_place_to_others_and_what_has_none_is_counted() {
 
 #[test]
 fn nothing_is_named_where_nobody_wants_it_and_a_context_takes_its_rows_with_it() {
-    let place = Place::new("nobody");
-    let config = MessagingConfig { counters_sessions_maximum: 0, ..place.config(6) };
+    let place = Folder::in_memory();
+    let config = MessagingConfig { counters_sessions_maximum: 0, ..config_in(&place, 6) };
     let quiet = shown(&config);
-    let one = shown(&place.config(7));
+    let one = shown(&config_in(&place, 7));
     until(&place, |snapshot| snapshot.rolls.len() == 1);
     drop(one);
     until(&place, |snapshot| snapshot.rolls.is_empty());
@@ -256,7 +239,7 @@ fn nothing_is_named_where_nobody_wants_it_and_a_context_takes_its_rows_with_it()
     let counters = ContextCounters::registered(&registry, &[("role", "test")]);
     let _lent = Context::standalone_with(&silent(&config), counters.clone()).expect("loopback is there");
     assert!(registry.rolls().is_empty());
-    let wanted = silent(&place.config(7));
+    let wanted = silent(&config_in(&place, 7));
     let _lent = Context::standalone_with(&wanted, counters).expect("loopback is there");
     assert_eq!(registry.rolls()[0].0, [("role".to_owned(), "test".to_owned())]);
 }

@@ -10,19 +10,22 @@ use lbt::config::RelayConfig;
 use lbt::resolution::Relay;
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, UdpSocket};
+use testkit::watchdog::WATCHDOG;
 use tickcast_messaging::{
-    Asked, EndReason, MessagingConfig, ReceiverBehavior, RequestId, SendError, Source, SourceEvent, Transport,
+    Asked, EndReason, IpcConfig, LbtrmConfig, MessagingConfig, ReceiverBehavior, RequestId, SendError,
+    Source, SourceEvent, TcpConfig, TopicResolutionConfig, Transport,
 };
 
-use common::{Party, Patience, WATCHDOG, certificate, config, meet, party, until};
+use common::{Party, Patience, certificate, config, meet, party, until};
 
 /// Sends far more than all buffers hold while the receiver does nothing, then lets it catch up.
 fn pass_over(transport: Transport, test: u8, messages: u32) -> (Party, Party) {
+    let base = config(test);
     let config = MessagingConfig {
         transport,
-        transport_tcp_multiple_receiver_behavior: ReceiverBehavior::SourcePaced,
-        transport_lbtipc_transmission_window_size_bytes: 2 << 20,
-        ..config(test)
+        tcp: TcpConfig { multiple_receiver_behavior: ReceiverBehavior::SourcePaced, ..base.tcp },
+        ipc: IpcConfig { transmission_window_size_bytes: 2 << 20, ..base.ipc },
+        ..base
     };
     let (mut a, mut b) = (party(&config), party(&config));
     let source = a.source("px");
@@ -60,7 +63,12 @@ fn a_receiver_of_shared_memory_that_is_lapped_is_told_what_it_lost() {
 
 #[test]
 fn a_source_is_told_who_comes_and_goes_and_refuses_more_than_it_may_have() {
-    let config = MessagingConfig { transport: Transport::Tcp, transport_tcp_maximum_clients: 1, ..config(3) };
+    let base = config(3);
+    let config = MessagingConfig {
+        transport: Transport::Tcp,
+        tcp: TcpConfig { maximum_clients: 1, ..base.tcp },
+        ..base
+    };
     let (mut a, mut b) = (party(&config), party(&config));
     let source = a.source("px");
     let other = a.source("py");
@@ -200,8 +208,13 @@ fn a_session_of_shared_memory_that_cannot_wake_its_receiver_is_counted_and_heard
     let name = format!("tickcast-{}-{}", std::process::id(), "deep".repeat(20));
     let directory = std::path::Path::new("/dev/shm").join(name);
     std::fs::create_dir(&directory).expect("/dev/shm is there");
-    let transport_lbtipc_directory = directory.to_str().expect("text").to_owned();
-    let config = MessagingConfig { transport: Transport::LbtIpc, transport_lbtipc_directory, ..config(31) };
+    let ipc_directory = directory.to_str().expect("text").to_owned();
+    let base = config(31);
+    let config = MessagingConfig {
+        transport: Transport::LbtIpc,
+        ipc: IpcConfig { directory: ipc_directory, ..base.ipc },
+        ..base
+    };
     let (mut a, mut b) = (party(&config), party(&config));
     let source = a.source("px");
     b.receiver("px");
@@ -296,7 +309,7 @@ fn what_was_advertised_before_a_session_ended_does_not_have_it_found_again() {
     for (test, transport) in (32..).zip(all) {
         let config = MessagingConfig { transport, ..config(test) };
         let group =
-            std::net::SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+            std::net::SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
         let tap = UdpSocket::multicast_receiver(group, LOOPBACK).expect("free");
         let sender =
             UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");
@@ -362,7 +375,7 @@ fn advertise(
     let socket =
         UdpSocket::multicast_sender("127.0.0.1:0".parse().expect("an address"), LOOPBACK).expect("free");
     let group =
-        std::net::SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+        std::net::SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
     let patience = Patience::new();
     while !done(to) {
         assert!(patience.lasts(), "hangs");
@@ -379,10 +392,10 @@ const LOOPBACK: MulticastOptions =
 #[test]
 fn topics_of_a_range_of_groups_have_sessions_of_their_own() {
     let mut config = config(7);
-    let base = config.transport_lbtrm_multicast_address.to_bits();
-    config.transport_lbtrm_multicast_address_low = Some(Ipv4Addr::from_bits(base));
-    config.transport_lbtrm_multicast_address_high = Some(Ipv4Addr::from_bits(base + 3));
-    config.transport_lbtrm_transmission_window_size_bytes = 1 << 20;
+    let base = config.lbtrm.multicast_address.to_bits();
+    config.lbtrm.multicast_address_low = Some(Ipv4Addr::from_bits(base));
+    config.lbtrm.multicast_address_high = Some(Ipv4Addr::from_bits(base + 3));
+    config.lbtrm.transmission_window_size_bytes = 1 << 20;
     let (mut a, mut b) = (party(&config), party(&config));
     let topics: Vec<String> = (0..12).map(|i| format!("px.{i}")).collect();
     let sources: Vec<Source> = topics.iter().map(|topic| a.source(topic)).collect();
@@ -424,7 +437,11 @@ fn contexts_find_each_other_through_a_unicast_resolver() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let socket = UdpSocket::multicast_sender(address, LOOPBACK).expect("a port is free");
     let daemon = socket.local_address().expect("bound");
-    let config = MessagingConfig { resolver_unicast_daemon: vec![daemon], ..config(9) };
+    let base = config(9);
+    let config = MessagingConfig {
+        resolver: TopicResolutionConfig { unicast_daemon: vec![daemon], ..base.resolver },
+        ..base
+    };
     let (mut a, mut b) = (party(&config), party(&config));
     let source = a.source("px");
     b.receiver("px");
@@ -456,14 +473,20 @@ fn contexts_find_each_other_through_a_unicast_resolver() {
 #[test]
 fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
     let file = certificate;
+    let base = config(10);
     let source_side = MessagingConfig {
         transport: Transport::Tcp,
-        transport_tcp_tls_certificate_file: file("server.pem"),
-        transport_tcp_tls_key_file: file("server.key"),
-        ..config(10)
+        tcp: TcpConfig {
+            tls_certificate_file: file("server.pem"),
+            tls_key_file: file("server.key"),
+            ..base.tcp
+        },
+        ..base
     };
-    let trusting = MessagingConfig { transport_tcp_tls_ca_file: file("ca.pem"), ..config(10) };
-    let wary = MessagingConfig { transport_tcp_tls_ca_file: file("other-ca.pem"), ..config(10) };
+    let base = config(10);
+    let trusting = MessagingConfig { tcp: TcpConfig { tls_ca_file: file("ca.pem"), ..base.tcp }, ..base };
+    let base = config(10);
+    let wary = MessagingConfig { tcp: TcpConfig { tls_ca_file: file("other-ca.pem"), ..base.tcp }, ..base };
     let (mut a, mut b, mut c) = (party(&source_side), party(&trusting), party(&wary));
     let source = a.source("px");
     b.receiver("px");
@@ -493,10 +516,11 @@ fn a_tcp_session_is_encrypted_by_configuration_and_certificates_are_checked() {
 #[test]
 fn what_the_kernel_drops_for_want_of_room_is_counted_and_repaired() {
     for (test, transport) in [(40, Transport::LbtRm), (41, Transport::LbtRu)] {
+        let base = config(test);
         let config = MessagingConfig {
             transport,
-            transport_lbtrm_receiver_socket_buffer_bytes: 65_536,
-            ..config(test)
+            lbtrm: LbtrmConfig { receiver_socket_buffer_bytes: 65_536, ..base.lbtrm },
+            ..base
         };
         let (mut a, mut b) = (party(&config), party(&config));
         b.receiver("px");

@@ -5,8 +5,8 @@ mod common;
 use std::sync::{Mutex, PoisonError};
 
 use common::{Patience, config, party};
-use net::lab;
-use tickcast_messaging::{MessagingConfig, Transport};
+use testkit::child::{become_user, fork, is_root};
+use tickcast_messaging::{IpcConfig, MessagingConfig, Transport};
 
 const GROUP: u32 = 64_000;
 const STRANGER: u32 = 64_003;
@@ -17,12 +17,12 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 /// Publishes as root with these settings, while a child of another user, a member of [`GROUP`], does `there`.
 fn publish(config: &MessagingConfig, there: impl FnOnce() -> bool) {
-    if !lab::is_root() {
+    if !is_root() {
         eprintln!("skipped: only root becomes other users");
         return;
     }
-    let child = lab::fork(|| {
-        lab::become_user(STRANGER, GROUP).expect("root may");
+    let child = fork(|| {
+        become_user(STRANGER, GROUP).expect("root may");
         there()
     });
     let (mut child, mut sender, patience) =
@@ -42,11 +42,14 @@ fn publish(config: &MessagingConfig, there: impl FnOnce() -> bool) {
 #[test]
 fn members_of_a_sources_group_receive_and_strangers_are_counted_and_told_why() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let config = |test, group: Option<&str>| MessagingConfig {
-        transport: Transport::LbtIpc,
-        transport_lbtipc_group: group.map(str::to_owned),
-        counters_directory: String::new(),
-        ..config(test)
+    let config = |test, group: Option<&str>| {
+        let base = config(test);
+        MessagingConfig {
+            transport: Transport::LbtIpc,
+            counters_directory: String::new(),
+            ipc: IpcConfig { group: group.map(str::to_owned), ..base.ipc },
+            ..base
+        }
     };
     let of_group = config(1, Some("64000"));
     publish(&of_group, || {
@@ -74,10 +77,11 @@ fn members_of_a_sources_group_receive_and_strangers_are_counted_and_told_why() {
 #[test]
 fn a_group_that_is_not_there_is_an_error_of_the_source() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let base = config(3);
     let config = MessagingConfig {
         transport: Transport::LbtIpc,
-        transport_lbtipc_group: Some("nosuchgroup".to_owned()),
-        ..config(3)
+        ipc: IpcConfig { group: Some("nosuchgroup".to_owned()), ..base.ipc },
+        ..base
     };
     let error = party(&config).context.create_source("px", &Default::default()).expect_err("no group");
     assert!(error.to_string().contains("nosuchgroup"), "{error}");

@@ -1,7 +1,5 @@
 //! `tickcast source-distributor`, `tickcast p2ps` and `tickcast resolver`: one role, one process.
 
-use std::os::unix::fs::PermissionsExt;
-
 use daemon::Status;
 
 use crate::config::{ConfigArgs, RootConfig};
@@ -33,7 +31,7 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |status| {
         let threads = vec![("resolver", status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
+        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -63,7 +61,7 @@ fn run(
     };
     let ended = role(&surroundings, &mut |status| {
         let threads = vec![(name, status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move || status.read())
+        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -81,22 +79,13 @@ fn lack_of_descriptors(connections: &[(&'static str, u32)], share: u64) -> Optio
     })
 }
 
-/// What of the backbone is open to whom it should not be.
+/// What of the backbone is open to whom it should not be. Its context warns of files of keys that others can read.
 fn warn_of_open_doors(config: &RootConfig) {
     let exposure = backbone::exposure(&config.backbone_context());
     if !exposure.is_none() {
         tracing::warn!("{exposure} (docs/backbone-security.md)");
     }
-    for file in config.backbone.secret_files() {
-        let mode = std::fs::metadata(file).map_or(0, |metadata| metadata.permissions().mode());
-        if mode & OTHERS_READ != 0 {
-            tracing::warn!(file, "everybody on this host can read a key of the backbone: chmod o-r");
-        }
-    }
 }
-
-/// The bit of a file's mode by which every user of the host may read it.
-const OTHERS_READ: u32 = 0o004;
 
 #[cfg(test)]
 mod tests {

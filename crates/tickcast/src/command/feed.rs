@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use daemon::{Query, StatusError};
 use feed::{Replay, Speed};
 
 use crate::config::ConfigArgs;
@@ -45,6 +46,11 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     registry.register(&[("part", "feed")], connection);
     let _counters = host::publish_counters(&config.admin, &registry, "feed");
     let threads = vec![("feed", replay.heartbeat())];
-    host::start_admin(&config.admin, &registry, &stop, threads, || serde_json::json!({ "role": "feed" }))?;
+    let status = |query: &str| {
+        // It has no list of connections to choose from.
+        Query::parse(query, &[]).map_err(StatusError::Query)?;
+        Ok(serde_json::json!({ "role": "feed" }))
+    };
+    host::start_admin(&config.admin, &registry, &stop, threads, status)?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

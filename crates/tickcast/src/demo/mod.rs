@@ -130,7 +130,11 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         registry,
         &stop,
         threads,
-        move || json!({ "source_distributor": distributor_status.read(), "p2ps": server_status.read() }),
+        // A question is about the P2PS's clients: the source distributor has one provider.
+        move |query| {
+            let p2ps = server_status.ask(query)?;
+            Ok(json!({ "source_distributor": distributor_status.read(), "p2ps": p2ps }))
+        },
     )?;
     let replay = {
         let stop = stop.clone();
@@ -194,7 +198,7 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.admin.port = Some(args.admin_port);
     // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
     let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
-    config.messaging.resolver_multicast_port = resolver_port as u16;
+    config.messaging.resolver.multicast_port = resolver_port as u16;
     Ok(config)
 }
 
@@ -222,9 +226,7 @@ fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::
     let backbone = match args.backbone {
         Backbone::Multicast => format!(
             "reliable multicast {}:{} on {}",
-            multicast.transport_lbtrm_multicast_address,
-            multicast.transport_lbtrm_destination_port,
-            multicast.interface
+            multicast.lbtrm.multicast_address, multicast.lbtrm.destination_port, multicast.interface
         ),
         Backbone::InProcess => "memory".to_owned(),
     };
@@ -294,14 +296,14 @@ mod tests {
     use super::*;
 
     #[derive(clap::Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         demo: DemoArgs,
     }
 
     fn demo(options: &[&str]) -> DemoArgs {
         let words = ["demo"].iter().chain(options);
-        Line::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).demo
+        CommandLine::try_parse_from(words).unwrap_or_else(|e| panic!("{e}")).demo
     }
 
     /// What the system says when a port is asked for twice.

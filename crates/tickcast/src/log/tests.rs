@@ -1,25 +1,22 @@
 use std::fs;
 use std::path::PathBuf;
 
+use testkit::Folder;
+
 use super::queue::LINE_MAX_BYTES;
 use super::*;
 
-/// A file of this test's own, which is gone when it ends.
-struct Scratch(PathBuf);
+/// A file of this test's own, in a folder that is gone when it ends.
+struct Scratch(PathBuf, #[expect(dead_code, reason = "it is kept for its end")] Folder);
 
 impl Scratch {
     fn new(name: &str) -> Scratch {
-        Scratch(std::env::temp_dir().join(format!("tickcast-log-{}-{name}", std::process::id())))
+        let folder = Folder::new();
+        Scratch(folder.join(name), folder)
     }
 
     fn text(&self) -> String {
         fs::read_to_string(&self.0).expect("it was written")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }
 

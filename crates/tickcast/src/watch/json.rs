@@ -14,16 +14,16 @@ use super::View;
 use super::item::Watched;
 use super::source::Source;
 
-pub(super) struct Lines {
+pub(super) struct JsonLines {
     /// Names of the fields that are shown; all if there are none.
     fields: Vec<String>,
     /// Images of streams that have ended, by the item's tag: the consumer keeps them no longer.
     ended: HashMap<u64, Map<String, Value>>,
 }
 
-impl Lines {
-    pub(super) fn new(fields: &[String]) -> Lines {
-        Lines { fields: fields.to_vec(), ended: HashMap::new() }
+impl JsonLines {
+    pub(super) fn new(fields: &[String]) -> JsonLines {
+        JsonLines { fields: fields.to_vec(), ended: HashMap::new() }
     }
 
     fn is_shown(&self, name: &str) -> bool {
@@ -182,7 +182,7 @@ impl Lines {
     }
 }
 
-impl View for Lines {
+impl View for JsonLines {
     fn on_event(&mut self, event: &ConsumerEvent<'_>, _: &[Watched], out: &mut dyn Write) -> io::Result<()> {
         let line = match event {
             ConsumerEvent::Connected { host, .. } => json!({ "ev": "connected", "host": host.to_string() }),
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_field_that_cannot_be_read_is_named_with_its_bytes_and_costs_no_other() {
-        let lines = Lines::new(&[]);
+        let lines = JsonLines::new(&[]);
         let line = update(BID_AS_UINT).view(|event| lines.item(event));
         let wrong = json!({
             "type": "REAL", "name": "BID", "error": "real hint: value 31, at most 30", "hex": "1f01",
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(line["fields"]["22"], wrong);
         assert_eq!(line["fields"]["25"]["text"], "40.11");
         assert_eq!(line["fields"]["30"]["text"], "5");
-        let asked = Lines::new(&["ASK".to_owned()]);
+        let asked = JsonLines::new(&["ASK".to_owned()]);
         let line = update(BID_AS_UINT).view(|event| asked.item(event));
         assert_eq!(line["fields"]["22"], wrong);
         assert!(line["fields"]["30"].is_null() && !line["fields"]["25"].is_null());
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_list_that_is_cut_off_keeps_what_came_before() {
-        let lines = Lines::new(&[]);
+        let lines = JsonLines::new(&[]);
         let cut = &BID_AS_UINT[..BID_AS_UINT.len() - 1];
         let line = update(cut).view(|event| lines.item(event));
         assert_eq!(line["fields"]["25"]["text"], "40.11");

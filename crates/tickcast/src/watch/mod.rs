@@ -135,9 +135,9 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     let mut items = subscribe(args, &mut consumer)?;
     let style = Style::of_environment();
     let mut view: Box<dyn View> = match args.json {
-        true => Box::new(json::Lines::new(&args.fields)),
+        true => Box::new(json::JsonLines::new(&args.fields)),
         false if io::stdout().is_terminal() && style.moves => Box::new(screen::Screen::new(args, style)),
-        false => Box::new(plain::Lines::new(&args.fields)),
+        false => Box::new(plain::PlainLines::new(&args.fields)),
     };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut session = Session::new(&args.service);

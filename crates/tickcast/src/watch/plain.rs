@@ -10,13 +10,13 @@ use super::View;
 use super::item::Watched;
 use super::source::Source;
 
-pub(super) struct Lines {
+pub(super) struct PlainLines {
     fields: Vec<String>,
 }
 
-impl Lines {
-    pub(super) fn new(fields: &[String]) -> Lines {
-        Lines { fields: fields.to_vec() }
+impl PlainLines {
+    pub(super) fn new(fields: &[String]) -> PlainLines {
+        PlainLines { fields: fields.to_vec() }
     }
 
     fn item(&self, event: &ItemEvent<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -55,7 +55,7 @@ impl Lines {
     }
 }
 
-impl View for Lines {
+impl View for PlainLines {
     fn on_event(
         &mut self,
         event: &ConsumerEvent<'_>,
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_field_that_cannot_be_read_stands_with_its_bytes_between_the_others() {
         let mut out = Vec::new();
-        update(BID_AS_UINT).view(|event| Lines::new(&[]).item(event, &mut out)).expect("memory");
+        update(BID_AS_UINT).view(|event| PlainLines::new(&[]).item(event, &mut out)).expect("memory");
         let wrong = "BID cannot be read as REAL: real hint: value 31, at most 30; its bytes: 0x1f01";
         let line = format!(" update: ({wrong}) ASK=40.11 BIDSIZE=5\n");
         assert_eq!(String::from_utf8_lossy(&out), line);

@@ -19,18 +19,21 @@
 //! - Peers are pinged each third of the ping timeout and given up at its end ([`Heartbeat`]), never for time that this
 //!   side slept.
 //! - What waits for the socket is bounded and counted ([`SendBuffer`]).
+//! - A peer that does not keep up is served less, or given up ([`Ladder`]).
 //!
 //! A protocol is a [`Wire`], and a [`Reads`] for each handler of what arrives. Tests: `machine::tests` has the table of
 //! every state and input; `send_buffer::tests` and `heartbeat::tests` the parts.
 
 mod disconnect;
 mod heartbeat;
+mod ladder;
 mod machine;
 mod send_buffer;
 mod wire;
 
 pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
+pub use ladder::{Ladder, LadderConfig, QueueAge, Step};
 pub use machine::Machine;
 pub use send_buffer::{Backlog, BacklogFull, SendBuffer};
 pub use wire::{Memory, Opened, Output, Reads, Tick, TimedOut, Wire};

@@ -86,6 +86,10 @@ pub trait Output: Memory {
     /// This side ends it for a reason of its own.
     const APPLICATION: Self::Stop;
 
+    /// This side ends it because the oldest byte for the peer has waited so many milliseconds.
+    #[must_use]
+    fn stalled(waited_ms: u32) -> Self::Stop;
+
     /// Where bytes wait for the socket.
     fn buffer(&self) -> &SendBuffer<Self::Counters>;
 

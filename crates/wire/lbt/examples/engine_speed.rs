@@ -61,9 +61,9 @@ struct Pair {
 impl Pair {
     fn new(datagram_max: u32, topics: u32, lose_every: u64) -> Pair {
         let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: datagram_max,
-            transport_lbtrm_data_rate_limit: 0,
-            transport_lbtrm_retransmit_rate_limit: 1_000_000_000_000,
+            datagram_max_size: datagram_max,
+            data_rate_limit: 0,
+            retransmit_rate_limit: 1_000_000_000_000,
             transport_session_maximum_buffer: 1 << 20,
             ..SourceConfig::default()
         };

@@ -21,6 +21,7 @@
 //! | [`authentication`] | packets with a keyed code |
 //! | [`encryption`] | encrypted payloads |
 //! | [`congestion`] | reports of receivers, and the rate that follows from them |
+//! | [`presence`] | who receives a topic, for sources that wait for receivers |
 //! | [`rate`] | token buckets |
 //!
 //! # What is promised, and which test proves it
@@ -77,26 +78,27 @@
 //! # Defaults beside the field's
 //!
 //! The field's defaults are made for slow networks of many hosts; ours for a LAN on which recovery is a
-//! matter of milliseconds. Every value can be set back.
+//! matter of milliseconds. Every value can be set back. What LBT-RM and LBT-RU share stands without the
+//! field's `transport_lbtrm_` and `transport_lbtru_`.
 //!
 //! | option | here | field | why |
 //! |---|---|---|---|
-//! | `transport_lbtrm_datagram_max_size` | 1,472 | 8,192 | no IP fragments, of which one lost loses all |
+//! | `datagram_max_size` | 1,472 | 8,192 | no IP fragments, of which one lost loses all |
 //! | `implicit_batching_minimum_length` | 65,507 (fill) | 2,048 | batch by nature: whoever drives flushes when there is nothing more to send |
 //! | `implicit_batching_interval` | none | 200 ms | the same; no message waits for a timer |
-//! | `transport_lbtrm_data_rate_limit` | 1 Gbit/s | 10 Mbit/s | a real feed passes |
-//! | `transport_lbtrm_retransmit_rate_limit` | 200 Mbit/s | 5 Mbit/s | a fifth of the data rate, so that new data keeps four |
-//! | `transport_lbtrm_rate_interval` | 1 ms, token bucket | 10 ms, slots | the burst at a slot's start is what overflows switch ports |
-//! | `transport_lbtrm_transmission_window_size` | 32 MiB | 24 MiB | a quarter of a second at the data rate; recovery takes a hundredth |
+//! | `data_rate_limit` | 1 Gbit/s | 10 Mbit/s | a real feed passes |
+//! | `retransmit_rate_limit` | 200 Mbit/s | 5 Mbit/s | a fifth of the data rate, so that new data keeps four |
+//! | `rate_interval` | 1 ms, token bucket | 10 ms, slots | the burst at a slot's start is what overflows switch ports |
+//! | `transmission_window_size` | 32 MiB | 24 MiB | a quarter of a second at the data rate; recovery takes a hundredth |
 //! | `transport_session_maximum_buffer` | 256 KiB | 64 KiB (TCP) | 2 ms at the data rate, four runs for the kernel |
-//! | `transport_lbtrm_ignore_interval` | 5 ms | 500 ms | half the NAK back-off, else the NAK for a lost retransmission is always ignored |
-//! | `transport_lbtrm_sm_minimum_interval` / `maximum` | 10 ms / 1 s | 200 ms / 10 s | the lost datagram before a pause is found in 10 ms; liveness in a second |
+//! | `ignore_interval` | 5 ms | 500 ms | half the NAK back-off, else the NAK for a lost retransmission is always ignored |
+//! | `sm_minimum_interval` / `maximum` | 10 ms / 1 s | 200 ms / 10 s | the lost datagram before a pause is found in 10 ms; liveness in a second |
 //! | `transport_topic_sequence_number_info_interval` | 1 s | 5 s | a lost tail is reported sooner; 8 bytes a topic and second |
-//! | `transport_lbtrm_nak_initial_backoff_interval` | 1 ms, weighted | 50 ms, even | reordering on a LAN is over in far less; late moments are likelier, which costs a group a third of the NAKs |
-//! | `transport_lbtrm_nak_backoff_interval` | 10 ms | 200 ms | ten times the longest LAN round trip |
-//! | `transport_lbtrm_nak_suppress_interval` | 20 ms | 1 s | the time in which a delayed retransmission comes |
-//! | `transport_lbtrm_nak_generation_interval` | 1 s | 10 s | older market data is not worth waiting for; about a hundred NAKs |
-//! | `transport_lbtrm_activity_timeout` | 10 s | 60 s | ten session messages |
+//! | `nak_initial_backoff_interval` | 1 ms, weighted | 50 ms, even | reordering on a LAN is over in far less; late moments are likelier, which costs a group a third of the NAKs |
+//! | `nak_backoff_interval` | 10 ms | 200 ms | ten times the longest LAN round trip |
+//! | `nak_suppress_interval` | 20 ms | 1 s | the time in which a delayed retransmission comes |
+//! | `nak_generation_interval` | 1 s | 10 s | older market data is not worth waiting for; about a hundred NAKs |
+//! | `activity_timeout` | 10 s | 60 s | ten session messages |
 //! | `delivery_control_maximum_total_map_entries` | 200,000 | 200,000 | |
 //! | `delivery_control_maximum_burst_loss` | `maximum_missing` 65,536 | 1,024 | received messages are kept, the loss is one range |
 //! | `delivery_control_loss_check_interval` | not needed | off | a gap is final when the transport settles it |
@@ -118,6 +120,7 @@ pub mod encryption;
 pub mod error;
 pub mod failover;
 pub mod ordered;
+pub mod presence;
 pub mod rate;
 pub mod recovery;
 pub mod resolution;

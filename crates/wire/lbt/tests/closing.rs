@@ -14,11 +14,8 @@ const MS: Duration = Duration::from_millis(1);
 
 /// A source that may send two datagrams at once and then hardly anything, and its topics 7 and 9.
 fn slow() -> (Source, [TopicId; 2]) {
-    let config = SourceConfig {
-        transport_lbtrm_data_rate_limit: 10_000,
-        transport_lbtrm_retransmit_rate_limit: 1_000,
-        ..SourceConfig::default()
-    };
+    let config =
+        SourceConfig { data_rate_limit: 10_000, retransmit_rate_limit: 1_000, ..SourceConfig::default() };
     let mut source = Source::new(&config, SESSION, Nanos::ZERO, Arc::default()).expect("allowed");
     let topics = [7, 9].map(|index| source.add_topic(Nanos::ZERO, index));
     (source, topics)

@@ -231,6 +231,7 @@ fn new_relay(now: Nanos) -> Relay {
 
 #[test]
 fn after_any_outage_of_a_month_everybody_hears_everybody_again() {
+    let _repeat = testkit::repeat!();
     let world = month(World::new(&own(), &own(), None));
     // For ever is seldom: a source and three receivers.
     assert!(world.sent < 30 * 8_640 * 3, "{}", world.sent);
@@ -238,16 +239,19 @@ fn after_any_outage_of_a_month_everybody_hears_everybody_again() {
 
 #[test]
 fn after_any_outage_a_source_of_the_field_is_heard_again_which_says_nothing_unless_asked() {
+    let _repeat = testkit::repeat!();
     month(World::new(&of_the_field(), &own(), None));
 }
 
 #[test]
 fn after_any_outage_a_receiver_of_the_field_hears_again_which_asks_no_more() {
+    let _repeat = testkit::repeat!();
     month(World::new(&own(), &of_the_field(), None));
 }
 
 #[test]
 fn after_any_restart_of_a_unicast_resolver_everybody_hears_everybody_again() {
+    let _repeat = testkit::repeat!();
     let config = ResolverConfig {
         resolver_unicast_daemons: vec![SocketAddrV4::new(Ipv4Addr::new(10, 29, 3, 251), 15_380)],
         resolver_unicast_keepalive_interval: Duration::from_secs(20),
@@ -258,6 +262,7 @@ fn after_any_restart_of_a_unicast_resolver_everybody_hears_everybody_again() {
 
 #[test]
 fn who_asks_after_a_month_of_silence_is_answered_at_once() {
+    let _repeat = testkit::repeat!();
     let mut world = World::new(&of_the_field(), &of_the_field(), None);
     world.run(30 * DAY, true);
     assert_eq!(world.ends[0].resolver.next_wakeup(), Nanos::NEVER, "the field's source is quiescent");

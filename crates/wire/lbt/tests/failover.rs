@@ -1,13 +1,10 @@
 //! Hot failover: several sources, one stream.
 
-#[path = "support/seeds.rs"]
-mod seeds;
-
 use counters::table::HotFailover as Counters;
-use seeds::{for_each_seed, only_seed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::repeat::is_one_seed;
 use tickcast_lbt::config::FailoverConfig;
 use tickcast_lbt::delivery::{Delivered, Via};
 use tickcast_lbt::failover::{FailoverError, FailoverSink, HotFailover, SourceId};
@@ -347,14 +344,14 @@ impl Sender {
 #[test]
 fn whatever_sources_lose_skip_or_die_the_first_copies_come_in_order_and_loss_is_reported() {
     let (mut delivered, mut lost, mut timed_out, mut bound) = (0, 0, 0, 0);
-    for_each_seed(0..300, |seed| {
+    testkit::for_each_seed!(0..300, |seed| {
         let counters = run(seed);
         delivered += counters.msgs_delivered.get();
         lost += counters.numbers_lost.get();
         timed_out += counters.gaps_timed_out.get();
         bound += counters.gaps_bound.get();
     });
-    if only_seed().is_none() {
+    if !is_one_seed() {
         assert!(delivered > 100_000 && lost > 1_000, "{delivered} {lost}");
         assert!(timed_out > 50 && bound > 50, "{timed_out} {bound}");
     }

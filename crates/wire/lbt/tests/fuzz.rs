@@ -3,17 +3,15 @@
 //! Nothing may panic, memory stays within its bounds, and a topic in order still gets every number at most
 //! once and in order, however the numbers jump.
 
-#[path = "support/seeds.rs"]
-mod seeds;
 mod support;
 
 use counters::table::{LbmrResolver, LbtrmSource};
-use seeds::{for_each_seed, only_seed};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use support::{FROM, ReceiverBench, SESSION, data_of};
+use testkit::repeat::is_one_seed;
 use tickcast_lbt::config::{Order, ReceiverConfig, ResolverConfig, SourceConfig};
 use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::resolution::{QueryId, Resolver, ResolverSink, SourceRecord};
@@ -140,6 +138,7 @@ const RECEIVER_BYTES_MAX: usize = (256 << 10) + 2 * 8_192 * 40 + 3 * 200_000 + 2
 
 #[test]
 fn mutated_packets_panic_nowhere_and_leave_every_promise_intact() {
+    let _repeat = testkit::repeat!();
     let corpus = corpus();
     assert!(corpus.len() > 150);
     for (seed, order) in [(1, Order::Topic), (2, Order::Arrival), (3, Order::Topic)] {
@@ -217,15 +216,15 @@ fn source_with_traffic() -> Source {
 #[test]
 fn random_operations_on_a_source_give_whole_datagrams_in_order_within_its_memory() {
     let mut datagrams = 0;
-    for_each_seed(0..40, |seed| {
+    testkit::for_each_seed!(0..40, |seed| {
         let mut rng = Rng::new(seed);
         let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: 500 + rng.below(2_000) as u32,
-            transport_lbtrm_transmission_window_size: 64 << 10,
+            datagram_max_size: 500 + rng.below(2_000) as u32,
+            transmission_window_size: 64 << 10,
             transport_session_maximum_buffer: 16 << 10,
             maximum_message_size: 20 << 10,
             implicit_batching_minimum_length: 1 + rng.below(3_000) as u32,
-            transport_lbtrm_retransmit_queue_maximum: 64,
+            retransmit_queue_maximum: 64,
             ..SourceConfig::default()
         };
         let counters = Arc::new(LbtrmSource::default());
@@ -239,7 +238,7 @@ fn random_operations_on_a_source_give_whole_datagrams_in_order_within_its_memory
         }
         datagrams += walk.next;
     });
-    assert!(datagrams > 3_000 || only_seed().is_some(), "{datagrams} datagrams");
+    assert!(datagrams > 3_000 || is_one_seed(), "{datagrams} datagrams");
 }
 
 struct SourceWalk {
@@ -308,7 +307,7 @@ impl SourceWalk {
 #[test]
 fn random_conduct_of_a_source_keeps_the_promises_of_a_receiver() {
     let mut delivered = 0;
-    for_each_seed(0..400, |seed| {
+    testkit::for_each_seed!(0..400, |seed| {
         let order = if seed % 4 == 3 { Order::Arrival } else { Order::Topic };
         let mut rng = Rng::new(seed);
         let mut b =
@@ -358,7 +357,7 @@ fn random_conduct_of_a_source_keeps_the_promises_of_a_receiver() {
         delivered += cover.messages;
     });
     // what jumps without a loss is asked for again, and left out
-    assert!(delivered > 40_000 || only_seed().is_some(), "{delivered} messages got through");
+    assert!(delivered > 40_000 || is_one_seed(), "{delivered} messages got through");
 }
 
 fn near(rng: &mut Rng, center: u32, span: u32) -> Sqn {

@@ -261,8 +261,7 @@ struct Sender {
 
 impl Sender {
     fn new(stem: &str, datagram_max: u32) -> Sender {
-        let config =
-            SourceConfig { transport_lbtrm_datagram_max_size: datagram_max, ..SourceConfig::default() };
+        let config = SourceConfig { datagram_max_size: datagram_max, ..SourceConfig::default() };
         let counters = Arc::new(LbtrmSource::default());
         let source = Source::new(&config, SESSION, Nanos::ZERO, counters).expect("allowed");
         let frames = named(stem).into_iter().filter(|f| f.protocols.contains("lbtrm"));

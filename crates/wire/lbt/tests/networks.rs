@@ -4,15 +4,13 @@
 #[path = "sim/network.rs"]
 #[allow(dead_code, reason = "each test file uses its part of it")]
 mod network;
-#[path = "support/seeds.rs"]
-mod seeds;
 
 use counters::table::{LbmDelivery, LbtrmNetworks, LbtrmReceiver, LbtrmSource};
 use network::{LinkPlan, Network};
-use seeds::{for_each_seed, usual_seeds};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::repeat::seeds_are_usual;
 use tickcast_lbt::config::{NakLaw, ReceiverConfig, SourceConfig};
 use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::rm::{Receiver, SessionKey, Source, TopicId};
@@ -199,7 +197,7 @@ fn near(rng: &mut Rng, network: usize) -> LinkPlan {
 
 #[test]
 fn of_what_both_networks_bring_the_first_copy_is_taken_and_nobody_asks_for_anything() {
-    for_each_seed(0..20, |seed| {
+    testkit::for_each_seed!(0..20, |seed| {
         let mut world = World::new(seed, |rng, _, network, _| near(rng, network));
         world.talk_until(at(200));
         world.run_until(at(203));
@@ -218,7 +216,7 @@ fn of_what_both_networks_bring_the_first_copy_is_taken_and_nobody_asks_for_anyth
 #[test]
 fn at_twenty_per_cent_loss_on_each_network_nothing_is_lost_and_few_naks_are_sent() {
     let (mut delivered, mut recovered, mut naks, mut filled) = (0, 0, 0, 0);
-    for_each_seed(0..60, |seed| {
+    testkit::for_each_seed!(0..60, |seed| {
         let mut world = World::new(seed, |rng, _, network, _| LinkPlan { loss: 0.2, ..near(rng, network) });
         world.talk_until(at(500));
         world.settle();
@@ -231,7 +229,7 @@ fn at_twenty_per_cent_loss_on_each_network_nothing_is_lost_and_few_naks_are_sent
             filled += node.networks.a_gaps_filled.get() + node.networks.b_gaps_filled.get();
         }
     });
-    if usual_seeds() {
+    if seeds_are_usual() {
         // 4 % are lost on both. A NAK gets through at 80 %, its answer at 96 %.
         let of = |count: u64, percent: f64| count as f64 * percent / 100.0;
         assert!(of(delivered, 3.0) < recovered as f64 && (recovered as f64) < of(delivered, 5.0));
@@ -242,7 +240,7 @@ fn at_twenty_per_cent_loss_on_each_network_nothing_is_lost_and_few_naks_are_sent
 
 #[test]
 fn a_network_that_is_cut_and_comes_back_is_counted_and_not_noticed() {
-    for_each_seed(0..20, |seed| {
+    testkit::for_each_seed!(0..20, |seed| {
         let cut = (seed % 2) as usize;
         let mut world = World::new(seed, |rng, _, network, _| {
             let partitions = if network == cut { vec![(at(100), at(900))] } else { Vec::new() };
@@ -285,7 +283,7 @@ fn after_a_pause_the_network_that_is_behind_by_a_burst_is_not_silent() {
 #[test]
 fn a_network_that_is_dead_for_naks_alone_delays_them_and_no_more() {
     let mut sent = [0; 2];
-    for_each_seed(0..20, |seed| {
+    testkit::for_each_seed!(0..20, |seed| {
         let dead = (seed % 2) as usize;
         let mut world = World::new(seed, |rng, _, network, is_back| {
             let partitions =
@@ -306,6 +304,7 @@ fn a_network_that_is_dead_for_naks_alone_delays_them_and_no_more() {
 
 #[test]
 fn a_silent_network_carries_no_naks() {
+    let _repeat = testkit::repeat!();
     let mut world = World::new(3, |rng, _, network, _| {
         let partitions = if network == 0 { vec![(at(50), Nanos::NEVER)] } else { Vec::new() };
         LinkPlan { loss: 0.1, partitions, ..near(rng, network) }
@@ -324,7 +323,7 @@ fn a_silent_network_carries_no_naks() {
 #[test]
 fn whatever_both_networks_do_each_message_is_delivered_or_reported_once_in_its_place() {
     let (mut delivered, mut lost) = (0, 0);
-    for_each_seed(0..150, |seed| {
+    testkit::for_each_seed!(0..150, |seed| {
         let mut world = World::new(seed, |rng, _, network, _| {
             let mut cuts = Vec::new();
             for _ in 0..rng.below(3) {
@@ -349,7 +348,7 @@ fn whatever_both_networks_do_each_message_is_delivered_or_reported_once_in_its_p
         delivered += world.nodes.iter().map(|n| n.oracle.delivered).sum::<u64>();
         lost += world.nodes.iter().map(|n| n.oracle.lost).sum::<u64>();
     });
-    if usual_seeds() {
+    if seeds_are_usual() {
         assert!(delivered > 100_000, "{delivered} {lost}");
     }
 }

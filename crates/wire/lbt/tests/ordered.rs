@@ -53,7 +53,7 @@ impl Pair {
         let sent = Arc::new(LbmSource::default());
         let source = Source::new(config, sent.clone()).expect("allowed");
         let delivery = DeliveryConfig { maximum_message_size: 64 << 20, ..DeliveryConfig::default() };
-        let mut receiver = Receiver::new(&delivery, Arc::new(LbmDelivery::default())).expect("allowed");
+        let mut receiver = Receiver::new(&delivery, 1, Arc::new(LbmDelivery::default())).expect("allowed");
         receiver.subscribe(7, 70, None).expect("the first");
         receiver.subscribe(8, 80, None).expect("the second");
         let backlog = Backlog::new(100_000, config.maximum_message_size as usize);
@@ -98,7 +98,7 @@ fn small() -> OrderedConfig {
 
 #[test]
 fn messages_survive_any_cut_of_the_stream() {
-    for seed in 0..20 {
+    testkit::for_each_seed!(0..20, |seed| {
         let mut rng = Rng::new(seed);
         let mut pair = Pair::new(&small());
         let topics = pair.topics();
@@ -127,7 +127,7 @@ fn messages_survive_any_cut_of_the_stream() {
         assert_eq!(got.len(), expected.len());
         assert!(got == expected, "seed {seed}");
         assert!(pair.sent.fragments_sent.get() > 0 && pair.sent.lbm_msgs_sent.get() > got.len() as u64);
-    }
+    });
 }
 
 #[test]

@@ -807,7 +807,7 @@ fn when_what_may_be_held_is_full_the_oldest_gap_is_given_up() {
 
 #[test]
 fn a_receiver_that_sends_no_naks_profits_from_others_and_gives_up_in_time() {
-    let mut b = bench_with(|c| c.transport_lbtrm_send_naks = false);
+    let mut b = bench_with(|c| c.send_naks = false);
     b.take(&data(0, &[(7, 0, "a")]));
     b.take(&data(3, &[(7, 3, "d")]));
     b.advance(MS * 500);
@@ -838,7 +838,7 @@ fn silence_ends_the_session_with_everything_told_in_order() {
 
 #[test]
 fn a_session_that_never_speaks_ends_after_the_preactivity_timeout() {
-    let mut b = bench_with(|c| c.transport_lbtrm_preactivity_timeout = MS * 3);
+    let mut b = bench_with(|c| c.preactivity_timeout = MS * 3);
     assert_eq!(b.receiver.next_wakeup(), Nanos::ZERO + MS * 3);
     b.advance(MS * 3);
     assert!(b.receiver.has_ended());

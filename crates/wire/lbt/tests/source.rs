@@ -24,8 +24,8 @@ struct Bench {
 impl Bench {
     fn new(change: impl FnOnce(&mut SourceConfig)) -> Bench {
         let mut config = SourceConfig {
-            transport_lbtrm_data_rate_limit: 0,
-            transport_lbtrm_transmission_window_size: 1 << 20,
+            data_rate_limit: 0,
+            transmission_window_size: 1 << 20,
             maximum_message_size: 1 << 19,
             ..SourceConfig::default()
         };
@@ -340,8 +340,8 @@ fn a_message_of_the_largest_size_passes_an_empty_backlog_and_a_longer_one_never(
 #[test]
 fn the_data_rate_limit_holds_over_any_stretch_and_tells_when_to_go_on() {
     let mut b = Bench::new(|c| {
-        c.transport_lbtrm_data_rate_limit = 8_000_000;
-        c.transport_lbtrm_retransmit_rate_limit = 1_000_000;
+        c.data_rate_limit = 8_000_000;
+        c.retransmit_rate_limit = 1_000_000;
     });
     let topic = b.topic(1);
     let mut bytes = 0;
@@ -457,7 +457,7 @@ fn a_session_ends_even_if_the_backlog_is_full_when_it_is_told_to() {
 #[test]
 fn a_retransmission_repeats_the_payload_with_flag_and_present_trailing_edge() {
     let mut b = Bench::new(|c| {
-        c.transport_lbtrm_transmission_window_size = 64 << 10;
+        c.transmission_window_size = 64 << 10;
         c.maximum_message_size = 16_000;
         c.transport_session_maximum_buffer = 10_000;
     });
@@ -526,7 +526,7 @@ fn within_the_ignore_interval_the_first_nak_is_confirmed_and_the_rest_are_droppe
 
 #[test]
 fn without_retransmission_naks_are_told_not_to_retry_once_an_interval() {
-    let mut b = Bench::new(|c| c.transport_lbtrm_retransmit_rate_limit = 0);
+    let mut b = Bench::new(|c| c.retransmit_rate_limit = 0);
     let topic = b.topic(1);
     b.send_datagrams(topic, 3);
     b.nak(&[0, 1]);
@@ -538,7 +538,7 @@ fn without_retransmission_naks_are_told_not_to_retry_once_an_interval() {
 
 #[test]
 fn confirmations_beyond_what_may_wait_are_dropped_and_counted() {
-    let mut b = Bench::new(|c| c.transport_lbtrm_retransmit_rate_limit = 0);
+    let mut b = Bench::new(|c| c.retransmit_rate_limit = 0);
     let topic = b.topic(1);
     b.send_datagrams(topic, 5_000);
     b.nak(&(0..5_000).collect::<Vec<_>>());
@@ -568,8 +568,8 @@ fn many_silent_topics_are_announced_over_several_wakeups() {
 #[test]
 fn beyond_the_retransmission_rate_naks_are_delayed_and_beyond_the_queue_shed() {
     let mut b = Bench::new(|c| {
-        c.transport_lbtrm_retransmit_rate_limit = 800_000;
-        c.transport_lbtrm_retransmit_queue_maximum = 4;
+        c.retransmit_rate_limit = 800_000;
+        c.retransmit_queue_maximum = 4;
     });
     let topic = b.topic(1);
     for _ in 0..10 {
@@ -597,9 +597,9 @@ fn beyond_the_retransmission_rate_naks_are_delayed_and_beyond_the_queue_shed() {
 #[test]
 fn retransmissions_count_into_the_data_rate() {
     let mut b = Bench::new(|c| {
-        c.transport_lbtrm_data_rate_limit = 8_000_000;
-        c.transport_lbtrm_retransmit_rate_limit = 7_000_000;
-        c.transport_lbtrm_rate_interval = MS;
+        c.data_rate_limit = 8_000_000;
+        c.retransmit_rate_limit = 7_000_000;
+        c.rate_interval = MS;
     });
     let topic = b.topic(1);
     b.send(topic, &[1; 1440]);
@@ -628,7 +628,7 @@ fn packets_that_are_no_nak_of_this_session_are_counted_and_dropped() {
 
 #[test]
 fn numbers_pass_the_wrap() {
-    let config = SourceConfig { transport_lbtrm_data_rate_limit: 0, ..SourceConfig::default() };
+    let config = SourceConfig { data_rate_limit: 0, ..SourceConfig::default() };
     let counters = Arc::new(LbtrmSource::default());
     let first = Sqn(u32::MAX - 1);
     let source =

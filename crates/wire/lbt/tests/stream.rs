@@ -40,6 +40,7 @@ fn sample(long: usize) -> Vec<u8> {
 
 #[test]
 fn every_cut_of_the_stream_gives_the_same_messages() {
+    let _repeat = testkit::repeat!();
     let bytes = sample(70_000);
     let mut whole = Vec::new();
     decode(&mut StreamDecoder::default(), &bytes, &mut whole).expect("well-formed");

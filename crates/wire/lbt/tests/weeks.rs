@@ -49,17 +49,15 @@ impl Session {
         let counters = (Arc::new(LbtrmSource::default()), Arc::new(LbtrmReceiver::default()));
         // The field's intervals.
         let config = SourceConfig {
-            transport_lbtrm_sm_maximum_interval: Duration::from_secs(10),
-            transport_lbtrm_congestion_control: control,
-            transport_lbtrm_transmission_window_size: 1 << 20,
+            sm_maximum_interval: Duration::from_secs(10),
+            congestion_control: control,
+            transmission_window_size: 1 << 20,
             maximum_message_size: 1 << 19,
             ..SourceConfig::default()
         };
         let mut source = Source::new(&config, SESSION, now, counters.0.clone()).expect("allowed");
-        let config = ReceiverConfig {
-            transport_lbtrm_activity_timeout: Duration::from_secs(60),
-            ..ReceiverConfig::default()
-        };
+        let config =
+            ReceiverConfig { activity_timeout: Duration::from_secs(60), ..ReceiverConfig::default() };
         let key = SessionKey { source: *FROM.ip(), session: SESSION };
         let delivery = Arc::new(LbmDelivery::default());
         let receiver = Receiver::new(&config, key, 1, now, counters.1.clone(), delivery);

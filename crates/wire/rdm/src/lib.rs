@@ -117,7 +117,7 @@
 //! - A dictionary is complete only with its last part, and none has a hole
 //!   (`dictionary::recorded_parts_make_a_whole_dictionary_only_with_the_last`,
 //!   `dictionary::a_part_nobody_asked_for_and_parts_after_an_error_are_refused`).
-//! - No input panics; a message that is cut off is noticed wherever this room looks into it
+//! - No input panics; a message that is cut off is noticed wherever this crate looks into it
 //!   (`hostile::a_message_cut_off_anywhere_is_an_error_or_says_less`).
 //! - What a peer can make a directory or a download hold is bounded
 //!   (`hostile::a_directory_holds_no_more_than_its_limits`,

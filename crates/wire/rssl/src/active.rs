@@ -7,7 +7,7 @@ use counters::table::RsslConnections;
 use crate::carry::CarryOver;
 use crate::compression::{Compression, Decompressor};
 use crate::frame::{self, Frame, HEADER_BYTES, Shape};
-use crate::incoming::{Incoming, Seen, Sink};
+use crate::incoming::{FramesToHandler, Incoming, Received};
 use crate::packer::Packer;
 use crate::session::{Handler, Negotiated, Session};
 use crate::{CloseReason, CompressionType, ConnectionVersion, FrameError, Limits, Outbound, Thresholds};
@@ -78,11 +78,11 @@ impl Active {
         outbound: &mut Outbound,
         handler: &mut H,
     ) -> (Flow, Result<(), CloseReason>) {
-        let mut seen = Seen::default();
-        let mut sink = Sink { outbound, handler, seen: &mut seen };
-        let result = self.read_frames(input, carry, &mut sink);
-        seen.publish(outbound.counters());
-        (seen.flow, result)
+        let mut received = Received::default();
+        let mut to_handler = FramesToHandler { outbound, handler, received: &mut received };
+        let result = self.read_frames(input, carry, &mut to_handler);
+        received.publish(outbound.counters());
+        (received.flow, result)
     }
 
     /// Gives unused memory back.
@@ -97,15 +97,17 @@ impl Active {
         &mut self,
         mut input: &[u8],
         carry: &mut CarryOver,
-        sink: &mut Sink<'_, H>,
+        to_handler: &mut FramesToHandler<'_, H>,
     ) -> Result<(), CloseReason> {
         let limit = self.frame_limit_bytes;
         let ids = self.negotiated.version.fragment_ids();
         while let Some(bytes) = carry.next(&mut input, |start| Ok(frame::length_of(start, limit)?))? {
-            sink.seen.flow.frames += 1;
+            to_handler.received.flow.frames += 1;
             match Frame::parse(bytes, ids)? {
-                Frame::Compressed { flags, shape, data } => self.on_compressed(flags, shape, data, sink)?,
-                frame => self.incoming.on_frame(frame, sink)?,
+                Frame::Compressed { flags, shape, data } => {
+                    self.on_compressed(flags, shape, data, to_handler)?
+                }
+                frame => self.incoming.on_frame(frame, to_handler)?,
             }
         }
         Ok(())
@@ -116,16 +118,16 @@ impl Active {
         flags: u8,
         shape: Shape,
         data: &[u8],
-        sink: &mut Sink<'_, H>,
+        to_handler: &mut FramesToHandler<'_, H>,
     ) -> Result<(), CloseReason> {
         let Some(decompressor) = &mut self.decompressor else {
             return Err(FrameError::Compressed { flags, agreed: CompressionType::None }.into());
         };
         let Some(expanded) = decompressor.expand(flags, shape, data)? else { return Ok(()) };
-        sink.seen.compressed_frames += 1;
-        sink.seen.flow.compressed_bytes += expanded.compressed_bytes as u64;
-        sink.seen.flow.expanded_bytes += expanded.expanded_bytes as u64;
-        self.incoming.on_frame(expanded.frame, sink)
+        to_handler.received.compressed_frames += 1;
+        to_handler.received.flow.compressed_bytes += expanded.compressed_bytes as u64;
+        to_handler.received.flow.expanded_bytes += expanded.expanded_bytes as u64;
+        self.incoming.on_frame(expanded.frame, to_handler)
     }
 }
 

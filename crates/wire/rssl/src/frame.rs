@@ -5,6 +5,7 @@
 //! bytes it was read from.
 
 use crate::FrameError;
+pub use crate::version::FragmentIds;
 
 /// Length of the header every frame has.
 pub const HEADER_BYTES: usize = 3;
@@ -47,34 +48,7 @@ const COMPRESSED: u8 = flag::COMPRESSED;
 const COMPRESSED_PACKED: u8 = flag::COMPRESSED | flag::PACKED;
 const COMPRESSED_FRAGMENT: u8 = flag::COMPRESSED | flag::EXTENDED;
 
-/// Width of fragment ids, which depends on the connection version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FragmentIds {
-    /// Versions 12 and below: 1..=255.
-    OneByte,
-    /// Versions 13 and above: 1..=65535.
-    TwoBytes,
-}
-
 impl FragmentIds {
-    /// Bytes of an id.
-    #[must_use]
-    pub fn width_bytes(self) -> usize {
-        match self {
-            Self::OneByte => 1,
-            Self::TwoBytes => 2,
-        }
-    }
-
-    /// Greatest id.
-    #[must_use]
-    pub fn last(self) -> u16 {
-        match self {
-            Self::OneByte => 0xff,
-            Self::TwoBytes => 0xffff,
-        }
-    }
-
     /// Bytes before the data of a first fragment: frame header, extended flags, total length, id.
     #[must_use]
     pub fn first_header_bytes(self) -> usize {

@@ -15,16 +15,16 @@ pub(crate) struct Incoming {
     message_limit_bytes: u32,
 }
 
-/// Where messages go.
-pub(crate) struct Sink<'a, H: ?Sized> {
+/// Hands the messages of frames to the handler of the connection.
+pub(crate) struct FramesToHandler<'a, H: ?Sized> {
     pub(crate) outbound: &'a mut Outbound,
     pub(crate) handler: &'a mut H,
-    pub(crate) seen: &'a mut Seen,
+    pub(crate) received: &'a mut Received,
 }
 
 /// What one input brought: counted here and published once at its end.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Received {
     pub(crate) flow: Flow,
     pub(crate) compressed_frames: u64,
     pings: u64,
@@ -44,24 +44,24 @@ impl Incoming {
     pub(crate) fn on_frame<H: Handler + ?Sized>(
         &mut self,
         frame: Frame<'_>,
-        sink: &mut Sink<'_, H>,
+        to_handler: &mut FramesToHandler<'_, H>,
     ) -> Result<(), CloseReason> {
         match frame {
-            Frame::Message(message) => sink.deliver(message),
+            Frame::Message(message) => to_handler.deliver(message),
             Frame::Packed(messages) => {
-                sink.seen.flow.packed_frames += 1;
+                to_handler.received.flow.packed_frames += 1;
                 for message in messages {
-                    sink.deliver(message?)?;
-                    sink.seen.flow.packed_messages += 1;
+                    to_handler.deliver(message?)?;
+                    to_handler.received.flow.packed_messages += 1;
                 }
                 Ok(())
             }
             Frame::Ping => {
-                sink.seen.pings += 1;
+                to_handler.received.pings += 1;
                 Ok(())
             }
-            Frame::First { total_bytes, id, data } => self.on_first(total_bytes, id, data, sink),
-            Frame::Next { id, data } => self.on_next(id, data, sink),
+            Frame::First { total_bytes, id, data } => self.on_first(total_bytes, id, data, to_handler),
+            Frame::Next { id, data } => self.on_next(id, data, to_handler),
             Frame::Compressed { flags, .. } => Err(FrameError::Continuation { flags }.into()),
         }
     }
@@ -81,9 +81,9 @@ impl Incoming {
         total_bytes: u32,
         id: u16,
         data: &[u8],
-        sink: &mut Sink<'_, H>,
+        to_handler: &mut FramesToHandler<'_, H>,
     ) -> Result<(), CloseReason> {
-        sink.seen.fragments += 1;
+        to_handler.received.fragments += 1;
         if total_bytes == 0 || total_bytes > self.message_limit_bytes {
             let limit_bytes = self.message_limit_bytes;
             return Err(FrameError::FragmentTotal { total_bytes, limit_bytes }.into());
@@ -94,11 +94,11 @@ impl Incoming {
             return Err(FrameError::FragmentOverrun { id, bytes, total_bytes }.into());
         }
         if bytes == total_bytes {
-            sink.seen.fragmented_replaced += u64::from(self.assembly.give_up(id));
-            sink.seen.fragmented_messages += 1;
-            return sink.deliver(data);
+            to_handler.received.fragmented_replaced += u64::from(self.assembly.give_up(id));
+            to_handler.received.fragmented_messages += 1;
+            return to_handler.deliver(data);
         }
-        sink.seen.fragmented_replaced += u64::from(self.assembly.first(id, total_bytes, data)?);
+        to_handler.received.fragmented_replaced += u64::from(self.assembly.first(id, total_bytes, data)?);
         Ok(())
     }
 
@@ -106,18 +106,18 @@ impl Incoming {
         &mut self,
         id: u16,
         data: &[u8],
-        sink: &mut Sink<'_, H>,
+        to_handler: &mut FramesToHandler<'_, H>,
     ) -> Result<(), CloseReason> {
-        sink.seen.fragments += 1;
+        to_handler.received.fragments += 1;
         match self.assembly.next(id, data)? {
             Progress::Open => Ok(()),
             Progress::Unknown => {
-                sink.seen.fragments_unknown += 1;
+                to_handler.received.fragments_unknown += 1;
                 Ok(())
             }
             Progress::Complete(complete) => {
-                sink.seen.fragmented_messages += 1;
-                let delivered = sink.deliver(self.assembly.message(complete));
+                to_handler.received.fragmented_messages += 1;
+                let delivered = to_handler.deliver(self.assembly.message(complete));
                 self.assembly.release(complete);
                 delivered
             }
@@ -125,10 +125,10 @@ impl Incoming {
     }
 }
 
-impl<H: Handler + ?Sized> Sink<'_, H> {
+impl<H: Handler + ?Sized> FramesToHandler<'_, H> {
     #[inline]
     fn deliver(&mut self, message: &[u8]) -> Result<(), CloseReason> {
-        self.seen.flow.messages += 1;
+        self.received.flow.messages += 1;
         match self.handler.on_message(message, self.outbound) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(stop) => Err(stop.into()),
@@ -136,7 +136,7 @@ impl<H: Handler + ?Sized> Sink<'_, H> {
     }
 }
 
-impl Seen {
+impl Received {
     pub(crate) fn publish(&self, counters: &RsslConnections) {
         counters.frames_in.add(self.flow.frames);
         counters.pings_in.add(self.pings);

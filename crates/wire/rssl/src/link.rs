@@ -142,6 +142,7 @@ impl<S: Handshake> Wire for Rssl<S> {
             CloseReason::Nak => &counters.closed_nak,
             CloseReason::Stopped(Stop::Application) => &counters.closed_application,
             CloseReason::Stopped(Stop::SlowConsumer { .. }) => &counters.closed_slow_consumer,
+            CloseReason::Stopped(Stop::Stalled { .. }) => &counters.closed_stalled,
             CloseReason::Stopped(Stop::Misuse(
                 ApiMisuse::EmptyMessage
                 | ApiMisuse::MessageTooLong { .. }

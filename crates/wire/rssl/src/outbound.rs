@@ -205,6 +205,10 @@ impl Output for Outbound {
     type Stop = Stop;
     const APPLICATION: Stop = Stop::Application;
 
+    fn stalled(waited_ms: u32) -> Stop {
+        Stop::Stalled { waited_ms }
+    }
+
     fn buffer(&self) -> &SendBuffer<RsslConnections> {
         &self.buffer
     }

@@ -1,7 +1,5 @@
 use std::fmt;
 
-use crate::frame::FragmentIds;
-
 /// Version of the connection handshake, which also decides a few details of the frames.
 ///
 /// The request carries one number for it, the ack another ("RIPC version"); they go together. What a version
@@ -88,6 +86,35 @@ impl ConnectionVersion {
 impl fmt::Display for ConnectionVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.number())
+    }
+}
+
+/// Width of fragment ids, which depends on the connection version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FragmentIds {
+    /// Versions 12 and below: 1..=255.
+    OneByte,
+    /// Versions 13 and above: 1..=65535.
+    TwoBytes,
+}
+
+impl FragmentIds {
+    /// Bytes of an id.
+    #[must_use]
+    pub fn width_bytes(self) -> usize {
+        match self {
+            Self::OneByte => 1,
+            Self::TwoBytes => 2,
+        }
+    }
+
+    /// Greatest id.
+    #[must_use]
+    pub fn last(self) -> u16 {
+        match self {
+            Self::OneByte => 0xff,
+            Self::TwoBytes => 0xffff,
+        }
     }
 }
 

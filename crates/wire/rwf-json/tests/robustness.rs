@@ -221,7 +221,7 @@ fn a_reader_keeps_its_memory_and_forgets_what_it_read() {
     }
 }
 
-proptest! {
+testkit::properties! {
     #[test]
     fn any_text_is_read_or_refused(text in "\\PC{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         let dictionary = golden::shared_dictionary();

@@ -156,9 +156,7 @@ fn what_recorded_clients_sent_means_the_same_behind_json() {
     assert!(messages > 60, "{messages}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
+testkit::properties! {
     #[test]
     fn any_message_keeps_its_content(message in any::message()) {
         let dictionary = any::dictionary();

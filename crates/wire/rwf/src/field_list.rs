@@ -143,12 +143,36 @@ pub struct FieldEntries<'a> {
 }
 
 impl<'a> FieldEntries<'a> {
+    /// The next entry if its content has at most 15 bytes, behind a length of one byte: its id, then length and
+    /// content as they stand there, with whatever is behind them. So many short values are copied without a call for
+    /// each. Where it returns none, [`Iterator::next`] reads what follows.
+    #[inline]
+    pub fn next_short(&mut self) -> Option<(i16, [u8; 16])> {
+        let (id, rest) = self.reader.rest().split_first_chunk()?;
+        let encoded = rest.first_chunk().map_or_else(|| padded(rest), |encoded| *encoded);
+        let length = usize::from(encoded[0]);
+        if length >= encoded.len() || self.left == 0 {
+            return None;
+        }
+        self.reader = Reader::new(rest.get(1 + length..)?);
+        self.left -= 1;
+        Some((i16::from_be_bytes(*id), encoded))
+    }
+
     #[inline]
     fn read(&mut self) -> Result<FieldEntry<'a>, DecodeError> {
         let id = self.reader.i16(Place::FieldEntry)?;
         let content = self.reader.buf16(Place::FieldEntry)?;
         Ok(FieldEntry { id, set_type: DataType::UNKNOWN, content })
     }
+}
+
+/// The last bytes of a list, and nothing behind them.
+#[inline(never)]
+fn padded(rest: &[u8]) -> [u8; 16] {
+    let mut encoded = [0; 16];
+    encoded[..rest.len()].copy_from_slice(rest);
+    encoded
 }
 
 impl<'a> Iterator for FieldEntries<'a> {
@@ -356,6 +380,38 @@ mod tests {
             });
         });
         assert_eq!(bytes, Ok(vec![8, 0, 2, 0, 0x16, 3, 0x0C, 0x0F, 0x96, 0, 0x19, 3, 0x0C, 0x0F, 0x9A]));
+    }
+
+    #[test]
+    fn short_entries_are_read_with_what_is_behind_them() {
+        let bytes = encode_to_vec(|w| {
+            w.field_list(|f| {
+                f.encoded(1, b"first");
+                f.encoded(-2, &[7; 15]);
+                f.encoded(3, &[8; 16]);
+                f.encoded(4, b"last");
+                f.encoded(5, b"");
+            });
+        })
+        .expect("legal");
+        let mut entries = FieldList::parse(&bytes).expect("legal").entries();
+        let first = *b"\x05first\xff\xfe\x0f\x07\x07\x07\x07\x07\x07\x07";
+        assert_eq!(entries.next_short(), Some((1, first)));
+        let (id, encoded) = entries.next_short().expect("short");
+        assert_eq!((id, encoded[0], &encoded[1..]), (-2, 15, &[7; 15][..]));
+        assert_eq!(entries.next_short(), None, "it is too long");
+        assert_eq!(entries.next().map(|entry| entry.map(|e| e.content.len())), Some(Ok(16)));
+        assert_eq!(entries.next_short(), Some((4, *b"\x04last\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00")));
+        assert_eq!(entries.next_short(), Some((5, [0; 16])));
+        assert_eq!((entries.next_short(), entries.next()), (None, None));
+    }
+
+    #[test]
+    fn a_short_entry_that_is_cut_is_left_for_the_error() {
+        let mut entries = FieldList::parse(&[8, 0, 1, 0, 22, 3, 1, 2]).expect("a head").entries();
+        assert_eq!(entries.next_short(), None);
+        let cut = DecodeError::Truncated { place: Place::FieldEntry, need_bytes: 3, have_bytes: 2 };
+        assert_eq!(entries.next(), Some(Err(cut)));
     }
 
     const DEF: &[FieldSetEntry] = &[

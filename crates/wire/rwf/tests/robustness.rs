@@ -183,6 +183,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 
 #[test]
 fn random_changes_never_panic() {
+    let _repeat = testkit::repeat!();
     let files = golden::committed();
     let cases: Vec<_> = files
         .iter()
@@ -215,6 +216,7 @@ fn random_changes_never_panic() {
 
 #[test]
 fn random_bytes_as_dictionaries_never_panic() {
+    let _repeat = testkit::repeat!();
     let fields = include_bytes!("vectors/fields.dic");
     let enums = include_bytes!("vectors/enums.def");
     let mut random = Random(0x2545_F491_4F6C_DD1D);

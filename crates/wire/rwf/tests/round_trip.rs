@@ -147,7 +147,7 @@ fn set_types(data_type: DataType) -> impl Iterator<Item = DataType> {
     })
 }
 
-proptest! {
+testkit::properties! {
     #[test]
     fn a_value_reads_as_it_was_written(owned in value()) {
         let value = owned.value();
@@ -602,7 +602,7 @@ impl Parts {
     }
 }
 
-proptest! {
+testkit::properties! {
     #[test]
     fn a_message_of_any_class_with_any_parts_reads_as_it_was_written(parts in parts()) {
         for msg in parts.messages() {

@@ -220,6 +220,11 @@ pub enum Stop {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The oldest byte for the peer had waited too long.
+    Stalled {
+        /// So long, in milliseconds.
+        waited_ms: u32,
+    },
     /// A message was sent before the upgrade was complete.
     NotConnected,
 }
@@ -230,6 +235,9 @@ impl fmt::Display for Stop {
             Self::Application => f.write_str("closed by this side"),
             Self::SlowConsumer { pending_bytes, limit_bytes } => {
                 write!(f, "slow consumer: {pending_bytes} bytes waiting, limit {limit_bytes}")
+            }
+            Self::Stalled { waited_ms } => {
+                write!(f, "slow consumer: the oldest byte for it waited {waited_ms} ms")
             }
             Self::NotConnected => f.write_str("sent to before the upgrade was complete"),
         }

@@ -155,6 +155,7 @@ impl<U: Upgrade> Wire for WebSocket<U> {
             CloseReason::Refused { .. } => &counters.closed_refused,
             CloseReason::Stopped(Stop::Application) => &counters.closed_application,
             CloseReason::Stopped(Stop::SlowConsumer { .. }) => &counters.closed_slow_consumer,
+            CloseReason::Stopped(Stop::Stalled { .. }) => &counters.closed_stalled,
             CloseReason::Stopped(Stop::NotConnected) => &counters.closed_misuse,
         }
     }
@@ -247,7 +248,9 @@ fn close_frame_code(reason: &CloseReason) -> Option<u16> {
     match reason {
         CloseReason::Peer(PeerError::Frame(error)) => Some(error.close_code()),
         CloseReason::Closed { code } => *code,
-        CloseReason::Stopped(Stop::SlowConsumer { .. }) => Some(close_code::POLICY_VIOLATION),
+        CloseReason::Stopped(Stop::SlowConsumer { .. } | Stop::Stalled { .. }) => {
+            Some(close_code::POLICY_VIOLATION)
+        }
         CloseReason::Stopped(Stop::NotConnected) => Some(close_code::INTERNAL_ERROR),
         CloseReason::Peer(_)
         | CloseReason::Stopped(Stop::Application)

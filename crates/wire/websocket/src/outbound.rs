@@ -207,6 +207,10 @@ impl Output for Outbound {
     type Stop = Stop;
     const APPLICATION: Stop = Stop::Application;
 
+    fn stalled(waited_ms: u32) -> Stop {
+        Stop::Stalled { waited_ms }
+    }
+
     fn buffer(&self) -> &SendBuffer<WebSocketConnections> {
         &self.buffer
     }

@@ -111,7 +111,7 @@ counters! {
 
 counters! {
     /// One connection that is kept up for an owner with a session of its own, such as to a dialled provider.
-    struct Line("line") {
+    struct DialledConnection("dialled_connection") {
         connect_attempts: Total, "attempts", "Attempts at a connection begun.";
         connect_failures: Total, "attempts", "Attempts that ended before the server let the owner in.";
         lookup_failures: Total, "attempts", "Those of them that ended because the server's name was not resolved, or not in time.";

@@ -25,5 +25,6 @@ counters! {
         sessions_broken: Total, "sessions", "Connections that failed or broke without the end of the session.";
         certificate_failures: Total, "sessions", "Those of them where TLS was not agreed on: a certificate was missing or not acceptable.";
         sessions_malformed: Total, "sessions", "Connections closed because of bytes that are no LBMC messages.";
+        queries_answered: Total, "queries", "Answers sent to sources that wait for receivers.";
     }
 }

@@ -11,6 +11,7 @@ counters! {
         tls_unfinished: Total, "connections", "Closed before their TLS handshake was complete, for whatever reason.";
         tls_reloads: Total, "files", "Certificates that were read again because their files had changed.";
         tls_reload_failures: Total, "files", "Changed certificates that could not be used; the old ones stayed.";
+        certificate_expires: Gauge, "s since 1970", "When the certificate in use expires; 0 without TLS.";
         backlog_bytes: Gauge, "bytes", "Bytes that wait for the sockets of all connections of the port.";
         backlogs_relieved: Total, "connections", "Closed because all backlogs together were above their limit and theirs were the largest. They count as closed_application, too.";
         output_overflows: Total, "messages", "Messages that a turn of the thread had no room for; the connections that should have had them were closed. They count as closed_application, too.";

@@ -84,6 +84,10 @@ counters! {
         updates_outside_views: Total, "messages", "Updates that a stream was not sent because its view shows nothing of them.";
         refreshes_out: Total, "messages", "Refresh messages handed to clients' connections, parts counted singly.";
         images_deferred: Total, "messages", "Images for clients that had not taken what they were sent before, put off until they have.";
+        clients_conflated: Gauge, "clients", "Clients that read too slowly and are sent the newest values when they have room.";
+        conflations_begun: Total, "steps", "Times that a client stepped down from every update to the newest values.";
+        conflations_ended: Total, "steps", "Times that a client that had caught up stepped up to every update again.";
+        updates_conflated: Total, "messages", "Updates that a stream was not sent because a later image of its item holds them.";
         statuses_out: Total, "messages", "Item status messages handed to clients' connections.";
         images_in: Total, "messages", "Images received, parts counted singly.";
         images_requested: Total, "messages", "Images asked for.";

@@ -30,6 +30,11 @@ counters! {
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         ipc_opens_denied: Total, "sessions", "Attempts to open sessions of shared memory that this user may not open or must not trust.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
+        receiver_queries_sent: Total, "packets", "Queries to receivers of sources that were waited for, once for all receivers of a session.";
+        receiver_answers_rcved: Total, "packets", "Answers to them, each of one receiver.";
+        receiver_answers_unasked: Total, "packets", "Answers to no query of late; they are dropped.";
+        receiver_answers_refused: Total, "packets", "Answers of receivers that were not counted because a session has too many.";
+        ipc_queries_answered: Total, "queries", "Answers given in shared memory to sources that wait for receivers.";
         late_turns: Total, "turns", "Turns that came more than 0.2 s after they were due: the process was stopped, or its thread had no CPU.";
         joins_failed: Total, "calls", "Groups or connections that could not be opened.";
         descriptors_exhausted: Total, "calls", "Those of them for want of descriptors or memory; they are tried again.";

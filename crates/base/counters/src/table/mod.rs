@@ -23,7 +23,7 @@ pub mod sessions;
 mod websocket;
 mod xdp;
 
-pub use client::{ConsumerSession, InteractiveSession, Line, ProviderSession, WarmStandby};
+pub use client::{ConsumerSession, DialledConnection, InteractiveSession, ProviderSession, WarmStandby};
 pub use connection::ConnectionCounters;
 pub use feed::Feed;
 pub use lbm::{LbmDelivery, LbmSource, LbmrResolver};

@@ -48,6 +48,7 @@ counters! {
         nak_pckts_sent: Total, "packets", "NAK packets sent.";
         naks_sent: Total, "naks", "Numbers in those packets.";
         reports_sent: Total, "packets", "Reports sent for congestion control.";
+        queries_answered: Total, "packets", "Answers sent to a source that waits for receivers.";
         lost: Total, "datagrams", "Datagrams found missing; most are recovered later.";
         recovered: Total, "datagrams", "Missing datagrams that arrived by retransmission.";
         out_of_order: Total, "datagrams", "Missing datagrams whose original arrived late.";

@@ -59,6 +59,7 @@ counters! {
         closed_unanswered: Total, "connections", "Closed: the server ended the TCP connection instead of answering the connect request.";
         closed_application: Total, "connections", "Closed: the application on this side wished it.";
         closed_slow_consumer: Total, "connections", "Closed: the peer reads too slowly, its backlog was at its limit.";
+        closed_stalled: Total, "connections", "Closed: the peer reads too slowly, the oldest byte for it had waited too long.";
         closed_misuse: Total, "connections", "Closed: the application on this side broke the contract of a call.";
         closed_dropped: Total, "connections", "Closed: the connection was discarded without being closed first.";
         closed_refused_protocol: Total, "connections", "Closed with a connect nak: the protocol type of the request is not served.";

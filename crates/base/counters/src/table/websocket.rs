@@ -34,6 +34,7 @@ counters! {
         closed_socket_error: Total, "connections", "Closed: the socket failed.";
         closed_application: Total, "connections", "Closed: the application on this side wished it.";
         closed_slow_consumer: Total, "connections", "Closed: the peer reads too slowly, its backlog was at its limit.";
+        closed_stalled: Total, "connections", "Closed: the peer reads too slowly, the oldest byte for it had waited too long.";
         closed_misuse: Total, "connections", "Closed: the application on this side sent before the upgrade was complete.";
         closed_dropped: Total, "connections", "Closed: the connection was discarded without being closed first.";
         closed_refused: Total, "connections", "Closed: the upgrade was answered with an HTTP error, by this side or the peer.";

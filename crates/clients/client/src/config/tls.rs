@@ -1,5 +1,5 @@
 use config::Complaint;
-use net::tls::{ClientFiles, ClientTls, TlsError};
+use net::tls::{ClientFiles, ClientTls, TlsError, UnixSeconds};
 
 config::section! {
     /// Encrypted connections: whom this end trusts, and who it is. Files are PEM and read once.
@@ -24,13 +24,15 @@ impl ClientTlsConfig {
         Err(vec![Complaint::new(keys, "a certificate and its key go together")])
     }
 
-    /// Reads the files.
+    /// Reads the files. An own certificate has to be valid now: servers would refuse it.
     pub(crate) fn load(&self) -> Result<ClientTls, TlsError> {
         let identity = self.certificate_file.as_ref().zip(self.key_file.as_ref());
-        ClientTls::load(&ClientFiles {
+        let tls = ClientTls::load(&ClientFiles {
             ca: self.ca_file.clone().into(),
             identity: identity.map(|(certificate, key)| (certificate.into(), key.into())),
-        })
+        })?;
+        tls.check_dates(UnixSeconds::now())?;
+        Ok(tls)
     }
 }
 

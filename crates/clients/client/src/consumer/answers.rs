@@ -6,13 +6,13 @@ use rwf::{AckMsg, DataType, GenericMsg, MsgClass, MsgHead, RefreshMsg, State, St
 use units::Nanos;
 
 use super::ItemHandle;
-use super::book::{Book, Lookup};
-use super::event::{ConsumerEvent, ItemEvent, ItemMsg, Sink};
+use super::event::{ConsumerEvent, ConsumerSink, ItemEvent, ItemMsg};
 use super::fields::FieldScan;
 use super::item::{Fate, Item, Phase, Shown};
+use super::watchlist::{Lookup, Watchlist};
 use crate::table::Slot;
 
-impl Book {
+impl Watchlist {
     /// A message for the item at `place`.
     #[inline]
     pub(crate) fn on_message<F: FnMut(ConsumerEvent<'_>)>(
@@ -37,7 +37,7 @@ impl Book {
             **image = market::CachedItem::default();
         }
         let state = item.shown.map_or(State::OPEN_OK, Shown::as_state);
-        let service = &self.lines[item.service as usize].name;
+        let service = &self.service_queues[item.service as usize].name;
         sink(ConsumerEvent::Item(ItemEvent {
             handle: ItemHandle(slot),
             tag: item.tag,
@@ -64,7 +64,7 @@ impl Book {
         head: &MsgHead,
         bytes: &[u8],
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), RdmError> {
         let Some((slot, _)) = self.items.at_mut(place) else { return Ok(()) };
         match head.class {
@@ -99,7 +99,7 @@ impl Book {
         msg: &RefreshMsg<'_>,
         bytes: &[u8],
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.answered(slot);
         let single_open = self.options.single_open;
@@ -127,7 +127,7 @@ impl Book {
         msg: &StatusMsg<'_>,
         bytes: Option<&[u8]>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.answered(slot);
         let single_open = self.options.single_open;
@@ -161,7 +161,7 @@ impl Book {
         service_id: u16,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         for slot in self.slots_of(service_id, |item| item.phase.stream_id().is_some()) {
             self.on_made_status(now, slot, state, lookup, sink);
@@ -175,7 +175,7 @@ impl Book {
         service_id: u16,
         elements: &GroupElements,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let named = group(&elements.group_id);
         let in_group =
@@ -196,7 +196,7 @@ impl Book {
         slot: Slot,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let Some(item) = self.items.get(slot) else { return };
         let stream_id = item.phase.stream_id().unwrap_or_default();
@@ -206,11 +206,12 @@ impl Book {
     }
 
     fn slots_of(&self, service_id: u16, wanted: impl Fn(&Item) -> bool) -> Vec<Slot> {
-        let Some(line) = self.lines.iter().position(|line| line.service_id == Some(service_id)) else {
+        let Some(index) = self.service_queues.iter().position(|queue| queue.service_id == Some(service_id))
+        else {
             return Vec::new();
         };
-        let of_line = self.items.iter().filter(|(_, item)| item.service as usize == line && wanted(item));
-        of_line.map(|(slot, _)| slot).collect()
+        let of_service = self.items.iter().filter(|(_, item)| item.service as usize == index && wanted(item));
+        of_service.map(|(slot, _)| slot).collect()
     }
 
     /// The server has answered the request of an item.
@@ -218,10 +219,10 @@ impl Book {
         let Some(item) = self.items.get_mut(slot) else { return };
         if let Phase::Requested { stream_id } = item.phase {
             item.phase = Phase::Open { stream_id };
-            let line = &mut self.lines[item.service as usize];
-            line.requested_count -= 1;
-            line.open_count += 1;
-            self.is_pump_due |= !line.queue.is_empty();
+            let queue = &mut self.service_queues[item.service as usize];
+            queue.requested_count -= 1;
+            queue.open_count += 1;
+            self.is_pump_due |= !queue.waiting.is_empty();
             self.counters.items_open.add(1);
             self.on_answered(slot);
         }
@@ -252,7 +253,7 @@ impl Book {
         bytes: Option<&[u8]>,
         state: Option<(State<'_>, Fate)>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         let Some(item) = self.items.get(slot) else { return };
         let known = item.shown.map_or(State::OPEN_OK, Shown::as_state);

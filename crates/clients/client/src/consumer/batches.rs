@@ -8,16 +8,16 @@ use rssl::Outbound;
 use rwf::{DataState, StatusMsg};
 use units::Nanos;
 
-use super::book::{Batch, Book, Ending};
 use super::item::Phase;
 use super::requests::{Full, Obstacle, push};
+use super::watchlist::{Batch, StreamClose, Watchlist};
 use super::{ItemHandle, ItemRequestSpec, SubscribeError};
 use crate::table::Slot;
 
 /// Most items in one message: their names fit the 64 KiB that an array can have.
 const ITEMS_MAX: usize = 200;
 
-impl Book {
+impl Watchlist {
     /// Adds items of one kind to the queue of their service.
     pub(crate) fn subscribe_all(
         &mut self,
@@ -44,7 +44,7 @@ impl Book {
     pub(super) fn send_batch(
         &mut self,
         now: Nanos,
-        line: usize,
+        index: usize,
         (service, room_count): (&Service, u64),
         features: &Features,
         out: &mut Outbound,
@@ -52,7 +52,7 @@ impl Book {
         if !features.batch_requests.unwrap_or_default().contains(BatchSupport::REQUESTS) {
             return Ok(0);
         }
-        let slots = self.batch_of(line, usize::try_from(room_count).unwrap_or(usize::MAX), service);
+        let slots = self.batch_of(index, usize::try_from(room_count).unwrap_or(usize::MAX), service);
         if slots.len() < 2 {
             return Ok(0);
         }
@@ -78,8 +78,8 @@ impl Book {
     }
 
     /// The items at the head of a queue that go in one message.
-    fn batch_of(&self, line: usize, room: usize, service: &Service) -> Vec<Slot> {
-        let mut queue = self.lines[line].queue.iter().copied();
+    fn batch_of(&self, index: usize, room: usize, service: &Service) -> Vec<Slot> {
+        let mut queue = self.service_queues[index].waiting.iter().copied();
         let item = |slot: Slot| self.items.get(slot).filter(|item| item.phase == Phase::Waiting);
         let Some(first) = queue.next().and_then(|slot| Some((slot, item(slot)?))) else { return Vec::new() };
         if first.1.wish.batch == 0 || service.refuses(first.1.domain, first.1.qos_range()).is_some() {
@@ -147,7 +147,7 @@ impl Book {
     pub(super) fn send_close(&mut self, features: &Features, out: &mut Outbound) -> Result<usize, Full> {
         let Some(first) = self.closes.front().copied() else { return Ok(0) };
         let takes_batches = features.batch_requests.unwrap_or_default().contains(BatchSupport::CLOSES);
-        let of_batch = |other: &&Ending| (other.domain, other.batch) == (first.domain, first.batch);
+        let of_batch = |other: &&StreamClose| (other.domain, other.batch) == (first.domain, first.batch);
         let streams: Vec<i32> = self.closes.iter().take_while(of_batch).map(|e| e.stream_id).collect();
         let alone = ItemClose::stream(first.domain, first.stream_id);
         let (count, close) = if takes_batches && first.batch != 0 && streams.len() > 1 {

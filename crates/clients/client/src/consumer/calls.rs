@@ -5,8 +5,8 @@ use units::Nanos;
 
 use super::changes::Wanted;
 use super::{
-    Capability, ConsumerCore, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
-    SubscribeError, TellError,
+    Capability, ConsumerCore, ConsumerSendError, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId,
+    PostSpec, SubscribeError,
 };
 
 /// Several items at once.
@@ -18,13 +18,13 @@ impl ConsumerCore {
         spec: &ItemRequestSpec<'_>,
         names: &[&str],
     ) -> Vec<Result<ItemHandle, SubscribeError>> {
-        self.life.session.book.subscribe_all(spec, names)
+        self.life.session.watchlist.subscribe_all(spec, names)
     }
 
     /// Ends items, in as few messages as may be where the server's login announces batch closes. Returns how
     /// many there were; no event follows.
     pub fn unsubscribe_all(&mut self, handles: &[ItemHandle]) -> usize {
-        self.life.session.book.unsubscribe_all(handles)
+        self.life.session.watchlist.unsubscribe_all(handles)
     }
 }
 
@@ -34,8 +34,8 @@ impl ConsumerCore {
     /// Wants another part of an item, `None` for all of it. An image of it follows.
     ///
     /// # Errors
-    /// [`TellError::NotSupported`], [`TellError::UnknownItem`].
-    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`], [`ConsumerSendError::UnknownItem`].
+    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), ConsumerSendError> {
         self.life.session.require(Capability::Views)?;
         self.change(handle, Wanted::View(view))
     }
@@ -43,16 +43,16 @@ impl ConsumerCore {
     /// Gives an item another priority.
     ///
     /// # Errors
-    /// [`TellError::UnknownItem`].
-    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
+    /// [`ConsumerSendError::UnknownItem`].
+    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), ConsumerSendError> {
         self.change(handle, Wanted::Priority(priority))
     }
 
     /// Lets the server stop the updates of an item. Some may still come.
     ///
     /// # Errors
-    /// [`TellError::NotSupported`], [`TellError::UnknownItem`].
-    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`], [`ConsumerSendError::UnknownItem`].
+    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.life.session.require(Capability::PauseResume)?;
         self.change(handle, Wanted::Paused(true))
     }
@@ -60,8 +60,8 @@ impl ConsumerCore {
     /// Wants the updates of an item again. An image of it comes first.
     ///
     /// # Errors
-    /// [`TellError::NotSupported`], [`TellError::UnknownItem`].
-    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`], [`ConsumerSendError::UnknownItem`].
+    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.life.session.require(Capability::PauseResume)?;
         self.change(handle, Wanted::Paused(false))
     }
@@ -69,8 +69,8 @@ impl ConsumerCore {
     /// Wants the image of an item once more.
     ///
     /// # Errors
-    /// [`TellError::UnknownItem`].
-    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    /// [`ConsumerSendError::UnknownItem`].
+    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.change(handle, Wanted::Image)
     }
 
@@ -78,8 +78,8 @@ impl ConsumerCore {
     /// sent again with its pause flag.
     ///
     /// # Errors
-    /// [`TellError::NotSupported`].
-    pub fn pause_all(&mut self) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`].
+    pub fn pause_all(&mut self) -> Result<(), ConsumerSendError> {
         self.set_paused(true)
     }
 
@@ -87,12 +87,12 @@ impl ConsumerCore {
     /// them as it sees fit.
     ///
     /// # Errors
-    /// [`TellError::NotSupported`].
-    pub fn resume_all(&mut self) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`].
+    pub fn resume_all(&mut self) -> Result<(), ConsumerSendError> {
         self.set_paused(false)
     }
 
-    fn set_paused(&mut self, is_paused: bool) -> Result<(), TellError> {
+    fn set_paused(&mut self, is_paused: bool) -> Result<(), ConsumerSendError> {
         self.life.session.require(Capability::PauseResume)?;
         if std::mem::replace(&mut self.life.session.is_paused, is_paused) != is_paused {
             self.life.session.change_login();
@@ -100,8 +100,12 @@ impl ConsumerCore {
         Ok(())
     }
 
-    fn change(&mut self, handle: ItemHandle, wanted: Wanted) -> Result<(), TellError> {
-        if self.life.session.book.change(handle, wanted) { Ok(()) } else { Err(TellError::UnknownItem) }
+    fn change(&mut self, handle: ItemHandle, wanted: Wanted) -> Result<(), ConsumerSendError> {
+        if self.life.session.watchlist.change(handle, wanted) {
+            Ok(())
+        } else {
+            Err(ConsumerSendError::UnknownItem)
+        }
     }
 }
 
@@ -112,14 +116,14 @@ impl ConsumerCore {
     /// when the ack comes, when it is overdue, or when the connection is lost.
     ///
     /// # Errors
-    /// [`TellError`] says what stood against it; nothing was sent then.
+    /// [`ConsumerSendError`] says what stood against it; nothing was sent then.
     pub fn post(
         &mut self,
         now: Nanos,
         handle: ItemHandle,
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
+    ) -> Result<PostId, ConsumerSendError> {
         let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
         let out = out.filter(|_| self.life.session.knows_features());
         self.life.session.post(now, handle, spec, payload, out)
@@ -129,14 +133,14 @@ impl ConsumerCore {
     /// [`ConsumerCore::post`].
     ///
     /// # Errors
-    /// [`TellError`] says what stood against it; nothing was sent then.
+    /// [`ConsumerSendError`] says what stood against it; nothing was sent then.
     pub fn post_off_stream(
         &mut self,
         now: Nanos,
         item: (&str, Domain, &str),
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
+    ) -> Result<PostId, ConsumerSendError> {
         let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
         let out = out.filter(|_| self.life.session.knows_features());
         self.life.session.post_off_stream(now, item, spec, payload, out)
@@ -146,13 +150,13 @@ impl ConsumerCore {
     /// as [`ItemMsg::Generic`](super::ItemMsg::Generic).
     ///
     /// # Errors
-    /// [`TellError`] says what stood against it; nothing was sent then.
+    /// [`ConsumerSendError`] says what stood against it; nothing was sent then.
     pub fn send_generic(
         &mut self,
         handle: ItemHandle,
         spec: &GenericSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<(), TellError> {
+    ) -> Result<(), ConsumerSendError> {
         let out = self.life.connector.open_parts().map(|(_, connection)| connection.outbound());
         self.life.session.generic(handle, spec, payload, out)
     }

@@ -6,9 +6,9 @@ use rdm::login::Features;
 use rssl::Outbound;
 use rwf::Priority;
 
-use super::book::Book;
 use super::item::{Change, Phase};
 use super::requests::{Full, push};
+use super::watchlist::Watchlist;
 use super::{ItemHandle, ItemView};
 use crate::table::Slot;
 
@@ -20,7 +20,7 @@ pub(crate) enum Wanted {
     Image,
 }
 
-impl Book {
+impl Watchlist {
     /// Changes what is wanted of an item. Where its stream is open the server is told; else the next request
     /// says it. Returns whether there is such an item, and updates of it are wanted.
     pub(crate) fn change(&mut self, handle: ItemHandle, wanted: Wanted) -> bool {
@@ -89,12 +89,13 @@ impl Book {
         let Some(item) = self.items.get_mut(slot).filter(|item| item.change != Change::None) else {
             return Ok(());
         };
-        let service = self.lines[item.service as usize].service_id.and_then(|id| directory.service(id));
+        let service =
+            self.service_queues[item.service as usize].service_id.and_then(|id| directory.service(id));
         if let (Phase::Open { stream_id }, Some(Service { id, info, .. })) = (item.phase, service) {
             let mut request = item.request(stream_id, *id, &info.qos, features);
             request.no_refresh = item.change == Change::Quiet;
             // A view of more fields than a message can hold was refused with the first request, or stays
-            // untold.
+            // unreported.
             if let Ok(bytes) = request.to_vec() {
                 push(out, &bytes)?;
                 self.counters.reissues_out.inc();

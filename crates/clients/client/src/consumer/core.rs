@@ -10,11 +10,11 @@ use rssl::{ConfigError, Disconnect};
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
-use super::event::{ConsumerEvent, Sink, image_field};
+use super::event::{ConsumerEvent, ConsumerSink, image_field};
 use super::item::Shown;
 use super::session::Session;
 use super::{FieldId, FieldRef, ItemHandle, ItemRequestSpec, SubscribeError};
-use crate::connector::{Connector, Offer, seconds};
+use crate::connector::{Connector, connect_options, seconds};
 use crate::lifecycle::{Lifecycle, SessionLayer as _};
 use crate::web::WebBridge;
 use crate::{Attempt, ConnectFailure, ConsumerConfig, Endpoint, Identity, Socket};
@@ -38,17 +38,8 @@ impl ConsumerCore {
     /// [`ConfigError`] for what the connection handshake cannot hold, such as a host name of 250 bytes.
     pub fn new(config: &ConsumerConfig, identity: &Identity, seed: u64) -> Result<ConsumerCore, ConfigError> {
         let counters = Arc::new(ConsumerSession::default());
-        let offer = Offer {
-            connect_timeout_ms: config.connect_timeout_ms,
-            ping_timeout_s: config.ping_timeout_s,
-            component: &config.component,
-            compression: config.compression,
-            identity,
-            message_max_bytes: config.message_max_bytes,
-            backlog_max_bytes: config.backlog_max_bytes,
-        };
-        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
-        let mut plan = offer.plan(&config.hosts, delays_ms, seed)?;
+        let options = connect_options!(config, identity, config.message_max_bytes);
+        let mut plan = options.plan(&config.hosts, seed)?;
         plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters));
         let life = Lifecycle { connector: Connector::new(plan), session };
@@ -60,7 +51,7 @@ impl ConsumerCore {
     /// Takes the application's own dictionary; none is downloaded then.
     pub fn set_dictionary(&mut self, dictionary: Arc<Dictionary>) {
         self.life.session.dictionary.give(dictionary);
-        self.life.session.book.is_pump_due = true;
+        self.life.session.watchlist.is_pump_due = true;
     }
 
     /// Asks for an item. It is requested as soon as its service and the dictionary are there, on each
@@ -69,12 +60,12 @@ impl ConsumerCore {
     /// # Errors
     /// [`SubscribeError`]; nothing was done then.
     pub fn subscribe(&mut self, spec: &ItemRequestSpec<'_>) -> Result<ItemHandle, SubscribeError> {
-        self.life.session.book.subscribe(spec)
+        self.life.session.watchlist.subscribe(spec)
     }
 
     /// Ends an item. Returns whether there was one; no event follows.
     pub fn unsubscribe(&mut self, handle: ItemHandle) -> bool {
-        self.life.session.book.unsubscribe(handle)
+        self.life.session.watchlist.unsubscribe(handle)
     }
 
     /// Logs out and ends the connection; nothing more is tried. Write what is pending, then close the socket.
@@ -120,32 +111,32 @@ impl ConsumerCore {
     /// The number of items subscribed.
     #[must_use]
     pub fn item_count(&self) -> usize {
-        self.life.session.book.item_count()
+        self.life.session.watchlist.item_count()
     }
 
     /// The handle of an item that is subscribed and not private.
     #[must_use]
     pub fn find(&self, service: &str, domain: Domain, name: &str) -> Option<ItemHandle> {
-        self.life.session.book.find(service, domain, name)
+        self.life.session.watchlist.find(service, domain, name)
     }
 
     /// Service and name of an item.
     #[must_use]
     pub fn item_name(&self, handle: ItemHandle) -> Option<(&str, &str)> {
-        let item = self.life.session.book.item(handle)?;
-        Some((self.life.session.book.service_name(item), &item.name))
+        let item = self.life.session.watchlist.item(handle)?;
+        Some((self.life.session.watchlist.service_name(item), &item.name))
     }
 
-    /// The state of an item as the application was told it, without words; `None` if it was told nothing yet.
+    /// The state of an item as last reported to the application, without words; `None` before the first.
     #[must_use]
     pub fn item_state(&self, handle: ItemHandle) -> Option<State<'static>> {
-        self.life.session.book.item(handle)?.shown.map(Shown::as_state)
+        self.life.session.watchlist.item(handle)?.shown.map(Shown::as_state)
     }
 
     /// The image of an item with all updates merged in, if images are kept and one has come.
     #[must_use]
     pub fn image(&self, handle: ItemHandle) -> Option<&CachedItem> {
-        self.life.session.book.item(handle)?.image.as_deref().filter(|image| image.is_known())
+        self.life.session.watchlist.item(handle)?.image.as_deref().filter(|image| image.is_known())
     }
 
     /// The value of a field in the image of an item.
@@ -186,7 +177,7 @@ impl ConsumerCore {
         let session = &mut self.life.session;
         if let Some(roles) = &mut session.roles {
             roles.set(service, role);
-            session.book.is_pump_due = true;
+            session.watchlist.is_pump_due = true;
         }
     }
 
@@ -218,7 +209,7 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut Sink<'_>) {
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, sink: &mut ConsumerSink<'_>) {
         self.life.on_connect_failed(now, failure, sink);
     }
 
@@ -230,14 +221,14 @@ impl Endpoint for ConsumerCore {
         }
     }
 
-    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, sink: &mut ConsumerSink<'_>) {
         match &mut self.web {
             None => self.life.on_disconnected(now, cause, sink),
             Some(web) => web.on_disconnected(&mut self.life, now, cause, sink),
         }
     }
 
-    fn on_wakeup(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_wakeup(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         match &mut self.web {
             None => self.life.on_wakeup(now, sink),
             Some(web) => web.on_wakeup(&mut self.life, now, sink),
@@ -248,7 +239,7 @@ impl Endpoint for ConsumerCore {
         self.life.probe(now)
     }
 
-    fn on_reachable(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_reachable(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         self.life.on_reachable(now, sink);
     }
 

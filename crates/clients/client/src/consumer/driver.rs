@@ -4,17 +4,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use net::{Registrar, Resolver, clock};
+use net::{Registrar, clock};
 use rwf::{Dictionary, Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
 use super::{
-    ConsumerCore, ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, OwnedEvent, PostId,
-    PostSpec, SubscribeError, TellError,
+    ConsumerCore, ConsumerEvent, ConsumerSendError, GenericSpec, ItemHandle, ItemRequestSpec, ItemView,
+    OwnedEvent, PostId, PostSpec, SubscribeError,
 };
-use crate::driver::{Driver, loop_calls};
+use crate::driver::{Driver, driver_calls};
 use crate::wire::Wire;
 use crate::{ConsumerConfig, Identity, StartError};
 
@@ -71,13 +70,6 @@ impl Consumer {
         self
     }
 
-    /// The same with another resolver of host names than the system's.
-    #[must_use]
-    pub fn with_resolver(mut self, resolver: Resolver) -> Consumer {
-        self.driver.set_resolver(resolver);
-        self
-    }
-
     /// Subscribes an item of the market price domain, with updates.
     ///
     /// # Errors
@@ -100,31 +92,10 @@ impl Consumer {
         self.driver.core.unsubscribe(handle)
     }
 
-    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their
-    /// number.
-    ///
-    /// With a timeout of zero it looks and returns: a thread that calls it in a loop reacts soonest. Names of
-    /// servers are looked up on other threads, see [`Resolver`].
-    ///
-    /// # Errors
-    /// The system refuses to wait for the socket. What happens to connections comes as events.
-    pub fn dispatch<F: FnMut(ConsumerEvent<'_>)>(
-        &mut self,
-        timeout: Duration,
-        on_event: &mut F,
-    ) -> io::Result<usize> {
-        self.driver.dispatch(timeout, on_event)
-    }
-
     /// Logs out, writes what is pending, and closes the connection.
     pub fn close(mut self) {
         self.driver.core.stop(clock::monotonic(), &mut |_| ());
         self.driver.close();
-    }
-
-    /// Begins again after a login that was refused for good.
-    pub fn restart(&mut self) {
-        self.driver.core.restart(clock::monotonic());
     }
 }
 
@@ -152,7 +123,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`set_view`](crate::ConsumerCore::set_view).
-            pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
+            pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), ConsumerSendError> {
                 self.$($field).+.set_view(handle, view)
             }
 
@@ -160,7 +131,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`set_priority`](crate::ConsumerCore::set_priority).
-            pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
+            pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), ConsumerSendError> {
                 self.$($field).+.set_priority(handle, priority)
             }
 
@@ -168,7 +139,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`pause`](crate::ConsumerCore::pause).
-            pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+            pub fn pause(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
                 self.$($field).+.pause(handle)
             }
 
@@ -176,7 +147,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`resume`](crate::ConsumerCore::resume).
-            pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+            pub fn resume(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
                 self.$($field).+.resume(handle)
             }
 
@@ -184,7 +155,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`pause_all`](crate::ConsumerCore::pause_all).
-            pub fn pause_all(&mut self) -> Result<(), TellError> {
+            pub fn pause_all(&mut self) -> Result<(), ConsumerSendError> {
                 self.$($field).+.pause_all()
             }
 
@@ -192,7 +163,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`resume_all`](crate::ConsumerCore::resume_all).
-            pub fn resume_all(&mut self) -> Result<(), TellError> {
+            pub fn resume_all(&mut self) -> Result<(), ConsumerSendError> {
                 self.$($field).+.resume_all()
             }
 
@@ -200,7 +171,7 @@ macro_rules! core_calls {
             ///
             /// # Errors
             /// As [`request_image`](crate::ConsumerCore::request_image).
-            pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+            pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
                 self.$($field).+.request_image(handle)
             }
 
@@ -214,7 +185,7 @@ macro_rules! core_calls {
                 handle: ItemHandle,
                 spec: &PostSpec<'_>,
                 payload: impl FnMut(&mut Writer<'_>),
-            ) -> Result<PostId, TellError> {
+            ) -> Result<PostId, ConsumerSendError> {
                 self.$($field).+.post(clock::monotonic(), handle, spec, payload)
             }
 
@@ -228,7 +199,7 @@ macro_rules! core_calls {
                 item: (&str, Domain, &str),
                 spec: &PostSpec<'_>,
                 payload: impl FnMut(&mut Writer<'_>),
-            ) -> Result<PostId, TellError> {
+            ) -> Result<PostId, ConsumerSendError> {
                 self.$($field).+.post_off_stream(clock::monotonic(), item, spec, payload)
             }
 
@@ -242,7 +213,7 @@ macro_rules! core_calls {
                 handle: ItemHandle,
                 spec: &GenericSpec<'_>,
                 payload: impl FnMut(&mut Writer<'_>),
-            ) -> Result<(), TellError> {
+            ) -> Result<(), ConsumerSendError> {
                 self.$($field).+.send_generic(handle, spec, payload)
             }
 
@@ -261,7 +232,7 @@ pub(super) use core_calls;
 
 core_calls!(Consumer, ConsumerCore, driver.core);
 
-loop_calls!(Consumer, ConsumerEvent);
+driver_calls!(Consumer, ConsumerEvent);
 
 /// For the thread of a [`ConsumerChannel`](super::ConsumerChannel).
 impl Consumer {

@@ -18,7 +18,7 @@ use super::map::MapView;
 use crate::{DisconnectReason, HostPort};
 
 /// The cold path's way to the application.
-pub(crate) type Sink<'s> = dyn FnMut(ConsumerEvent<'_>) + 's;
+pub(crate) type ConsumerSink<'s> = dyn FnMut(ConsumerEvent<'_>) + 's;
 
 /// Something that happened. It borrows from the message at hand and is valid during the call that brings it.
 #[non_exhaustive]

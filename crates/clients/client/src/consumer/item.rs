@@ -14,7 +14,7 @@ use super::{ItemRequestSpec, ItemView};
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) name: Arc<str>,
-    /// The place of its service in the book.
+    /// The place of its service in the watchlist.
     pub(crate) service: u32,
     pub(crate) domain: Domain,
     pub(crate) tag: u64,

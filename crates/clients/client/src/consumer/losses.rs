@@ -4,12 +4,12 @@ use rdm::directory::Directory;
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::book::{Book, Ending, Lookup};
-use super::event::Sink;
+use super::event::ConsumerSink;
 use super::item::{Item, Phase};
+use super::watchlist::{Lookup, StreamClose, Watchlist};
 use crate::table::Slot;
 
-impl Book {
+impl Watchlist {
     /// The stream of an item is over for a reason that is not the item's. It is asked for again, or, without
     /// single open, ended.
     pub(super) fn lose(
@@ -18,7 +18,7 @@ impl Book {
         slot: Slot,
         state: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.leave_stream(slot, Phase::Waiting);
         if self.options.single_open {
@@ -33,14 +33,14 @@ impl Book {
     }
 
     /// The connection is lost: nothing is open any more.
-    pub(crate) fn on_disconnected(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+    pub(crate) fn on_disconnected(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
         self.closes.clear();
         self.changes.clear();
         self.batches.clear();
         self.answers_due.clear();
         self.rests_due.clear();
-        for line in &mut self.lines {
-            line.service_id = None;
+        for queue in &mut self.service_queues {
+            queue.service_id = None;
         }
         let slots: Vec<Slot> = self.items.slots().collect();
         for slot in slots {
@@ -63,10 +63,10 @@ impl Book {
         now: Nanos,
         directory: &Directory,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
-        for line in 0..self.lines.len() {
-            let known = &self.lines[line];
+        for index in 0..self.service_queues.len() {
+            let known = &self.service_queues[index];
             let service = directory.service_by_name(&known.name);
             let loss = match service {
                 None => Some(SERVICE_UNKNOWN),
@@ -76,70 +76,71 @@ impl Book {
                 Some(_) => None,
             };
             if let Some(state) = loss {
-                self.lose_line(now, line, state, service.is_some(), lookup, sink);
+                self.lose_service(now, index, state, service.is_some(), lookup, sink);
             }
             match service {
                 Some(service) if service.state.up && service.state.accepting_requests == Some(false) => {
-                    self.tell_waiting(now, line, NOT_ACCEPTING, lookup, sink);
+                    self.report_waiting(now, index, NOT_ACCEPTING, lookup, sink);
                 }
-                _ => self.tell_waiting(now, line, loss.unwrap_or(State::OPEN_OK), lookup, sink),
+                _ => self.report_waiting(now, index, loss.unwrap_or(State::OPEN_OK), lookup, sink),
             }
-            let known = &mut self.lines[line];
+            let known = &mut self.service_queues[index];
             known.service_id = service.map(|service| service.id);
-            self.is_pump_due |= !known.queue.is_empty();
+            self.is_pump_due |= !known.waiting.is_empty();
         }
     }
 
     /// Whether some service has items that wait and were told nothing.
-    pub(crate) fn has_untold(&self) -> bool {
-        self.lines.iter().any(|line| line.has_untold)
+    pub(crate) fn has_unreported(&self) -> bool {
+        self.service_queues.iter().any(|queue| queue.has_unreported)
     }
 
-    fn lose_line(
+    fn lose_service(
         &mut self,
         now: Nanos,
-        line: usize,
+        index: usize,
         state: State<'_>,
         sends_closes: bool,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
-        for slot in self.slots_of_line(line, |item| item.phase.stream_id().is_some()) {
+        for slot in self.slots_of_service(index, |item| item.phase.stream_id().is_some()) {
             if let Some((item, stream_id)) =
                 self.items.get(slot).and_then(|i| Some((i, i.phase.stream_id()?)))
                 && sends_closes
             {
-                self.closes.push_back(Ending { domain: item.domain, stream_id, batch: 0 });
+                self.closes.push_back(StreamClose { domain: item.domain, stream_id, batch: 0 });
             }
             self.lose(now, slot, state, lookup, sink);
         }
     }
 
     /// Tells the items that wait for a service why, once; nothing if they need not wait.
-    fn tell_waiting(
+    fn report_waiting(
         &mut self,
         now: Nanos,
-        line: usize,
+        index: usize,
         why: State<'_>,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
-        if why.data == DataState::Ok || !std::mem::take(&mut self.lines[line].has_untold) {
+        if why.data == DataState::Ok || !std::mem::take(&mut self.service_queues[index].has_unreported) {
             return;
         }
-        let untold = |slot: &Slot| {
+        let unreported = |slot: &Slot| {
             self.items.get(*slot).is_some_and(|item| item.phase == Phase::Waiting && item.shown.is_none())
         };
-        let slots: Vec<Slot> = self.lines[line].queue.iter().copied().filter(untold).collect();
+        let slots: Vec<Slot> =
+            self.service_queues[index].waiting.iter().copied().filter(unreported).collect();
         for slot in slots {
             let state = State { stream: StreamState::Open, ..why };
             self.on_made_status(now, slot, state, lookup, sink);
         }
     }
 
-    fn slots_of_line(&self, line: usize, wanted: impl Fn(&Item) -> bool) -> Vec<Slot> {
-        let of_line = self.items.iter().filter(|(_, item)| item.service as usize == line && wanted(item));
-        of_line.map(|(slot, _)| slot).collect()
+    fn slots_of_service(&self, index: usize, wanted: impl Fn(&Item) -> bool) -> Vec<Slot> {
+        let of_service = self.items.iter().filter(|(_, item)| item.service as usize == index && wanted(item));
+        of_service.map(|(slot, _)| slot).collect()
     }
 }
 

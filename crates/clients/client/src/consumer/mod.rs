@@ -2,7 +2,6 @@
 
 mod answers;
 mod batches;
-mod book;
 mod calls;
 mod changes;
 mod channel;
@@ -25,12 +24,13 @@ mod session;
 mod spec;
 mod standby;
 mod streams;
+mod watchlist;
 
 pub use self::core::ConsumerCore;
 pub(crate) use self::session::Session;
 pub use channel::ConsumerChannel;
 pub use driver::Consumer;
-pub(crate) use event::Sink;
+pub(crate) use event::ConsumerSink;
 pub use event::{
     ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostEvent, PostId, PostOutcome, ServerEvent,
     ServiceChange, ServiceEvent,
@@ -39,7 +39,7 @@ pub use events::Events;
 pub use fields::{FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, UnreadableField};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
 pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
-pub use sending::{Capability, GenericSpec, PostSpec, TellError};
+pub use sending::{Capability, ConsumerSendError, GenericSpec, PostSpec};
 pub(crate) use spec::NAME_BYTES_MAX;
 pub use spec::{ItemHandle, ItemRequestSpec, ItemView, SubscribeError};
 pub use standby::{StandbyConsumer, StandbyCore};

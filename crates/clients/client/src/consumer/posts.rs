@@ -9,7 +9,7 @@ use rwf::AckMsg;
 use units::Nanos;
 
 use super::ItemHandle;
-use super::event::{ConsumerEvent, PostEvent, PostId, PostOutcome, Sink};
+use super::event::{ConsumerEvent, ConsumerSink, PostEvent, PostId, PostOutcome};
 
 /// The posts that wait for an ack.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Posts {
         &mut self,
         ack: &AckMsg<'_>,
         counters: &ConsumerSession,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> bool {
         let Some(post) = self.waiting.remove(&ack.ack_id) else { return false };
         while self.due.pop_front_if(|(_, id)| !self.waiting.contains_key(id)).is_some() {}
@@ -83,26 +83,26 @@ impl Posts {
                 PostOutcome::Refused { code, text }
             }
         };
-        tell(ack.ack_id, post, outcome, sink);
+        report(ack.ack_id, post, outcome, sink);
         true
     }
 
     /// Looks after answers that are due.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos, counters: &ConsumerSession, sink: &mut Sink<'_>) {
+    pub(crate) fn on_wakeup(&mut self, now: Nanos, counters: &ConsumerSession, sink: &mut ConsumerSink<'_>) {
         while let Some((_, id)) = self.due.pop_front_if(|(due, _)| *due <= now) {
             if let Some(post) = self.waiting.remove(&id) {
                 counters.posts_unanswered.inc();
-                tell(id, post, PostOutcome::TimedOut, sink);
+                report(id, post, PostOutcome::TimedOut, sink);
             }
         }
     }
 
     /// The connection is lost: no ack comes any more.
-    pub(crate) fn on_disconnected(&mut self, counters: &ConsumerSession, sink: &mut Sink<'_>) {
+    pub(crate) fn on_disconnected(&mut self, counters: &ConsumerSession, sink: &mut ConsumerSink<'_>) {
         for (_, id) in std::mem::take(&mut self.due) {
             if let Some(post) = self.waiting.remove(&id) {
                 counters.posts_unanswered.inc();
-                tell(id, post, PostOutcome::Lost, sink);
+                report(id, post, PostOutcome::Lost, sink);
             }
         }
     }
@@ -112,7 +112,7 @@ impl Posts {
     }
 }
 
-fn tell(id: u32, post: Waiting, outcome: PostOutcome<'_>, sink: &mut Sink<'_>) {
+fn report(id: u32, post: Waiting, outcome: PostOutcome<'_>, sink: &mut ConsumerSink<'_>) {
     sink(ConsumerEvent::Posted(PostEvent { id: PostId(id), tag: post.tag, item: post.item, outcome }));
 }
 

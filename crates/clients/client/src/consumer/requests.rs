@@ -7,9 +7,9 @@ use rssl::{Outbound, SendError};
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::book::{Book, Ending, Lookup};
-use super::event::Sink;
+use super::event::ConsumerSink;
 use super::item::{Change, Phase};
+use super::watchlist::{Lookup, StreamClose, Watchlist};
 use crate::table::Slot;
 
 /// The backlog is full: what is left goes later.
@@ -27,7 +27,7 @@ impl Obstacle {
     pub(super) const NEVER: Obstacle = Obstacle::Never(NOT_ENCODABLE);
 }
 
-impl Book {
+impl Watchlist {
     /// Sends what is due: closes first, then what has changed, then requests to every service that takes
     /// some.
     pub(crate) fn pump(
@@ -37,7 +37,7 @@ impl Book {
         features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         if !std::mem::take(&mut self.is_pump_due) {
             return;
@@ -46,9 +46,9 @@ impl Book {
         if sent.is_ok() {
             sent = self.send_changes(directory, features, out);
         }
-        for line in 0..self.lines.len() {
+        for index in 0..self.service_queues.len() {
             if sent.is_ok() {
-                sent = self.send_requests(now, line, directory, features, out, lookup, sink);
+                sent = self.send_requests(now, index, directory, features, out, lookup, sink);
             }
         }
         self.is_held = sent.is_err();
@@ -68,16 +68,16 @@ impl Book {
     fn send_requests(
         &mut self,
         now: Nanos,
-        line: usize,
+        index: usize,
         directory: &Directory,
         features: &Features,
         out: &mut Outbound,
         lookup: Lookup<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), Full> {
-        let Some(service) = self.usable_service(line, directory) else { return Ok(()) };
-        while let Some(slot) = self.first_waiting(line) {
-            let known = &self.lines[line];
+        let Some(service) = self.usable_service(index, directory) else { return Ok(()) };
+        while let Some(slot) = self.first_waiting(index) {
+            let known = &self.service_queues[index];
             let load = &service.load;
             if !load.has_window(known.requested_count)
                 || !load.has_room(known.requested_count + known.open_count)
@@ -85,10 +85,10 @@ impl Book {
                 return Ok(());
             }
             let room = load.room(known.requested_count, known.open_count);
-            match self.send_batch(now, line, (service, room), features, out) {
+            match self.send_batch(now, index, (service, room), features, out) {
                 Ok(0) => {}
                 Ok(count) => {
-                    self.lines[line].queue.drain(..count);
+                    self.service_queues[index].waiting.drain(..count);
                     continue;
                 }
                 Err(Obstacle::Full) => return Err(Full),
@@ -99,24 +99,24 @@ impl Book {
                 Err(Obstacle::Full) => return Err(Full),
                 Err(Obstacle::Never(state)) => self.on_made_status(now, slot, state, lookup, sink),
             }
-            self.lines[line].queue.pop_front();
+            self.service_queues[index].waiting.pop_front();
         }
         Ok(())
     }
 
-    fn usable_service<'d>(&self, line: usize, directory: &'d Directory) -> Option<&'d Service> {
-        let service = directory.service(self.lines[line].service_id?)?;
+    fn usable_service<'d>(&self, index: usize, directory: &'d Directory) -> Option<&'d Service> {
+        let service = directory.service(self.service_queues[index].service_id?)?;
         (service.state.up && service.state.accepting_requests != Some(false)).then_some(service)
     }
 
     /// The first item in a queue that still waits; those that are gone leave the queue.
-    fn first_waiting(&mut self, line: usize) -> Option<Slot> {
+    fn first_waiting(&mut self, index: usize) -> Option<Slot> {
         loop {
-            let slot = *self.lines[line].queue.front()?;
+            let slot = *self.service_queues[index].waiting.front()?;
             if self.items.get(slot).is_some_and(|item| item.phase == Phase::Waiting) {
                 return Some(slot);
             }
-            self.lines[line].queue.pop_front();
+            self.service_queues[index].waiting.pop_front();
         }
     }
 
@@ -151,7 +151,7 @@ impl Book {
         let Some(item) = self.items.get_mut(slot) else { return };
         item.phase = Phase::Requested { stream_id };
         item.change = Change::None;
-        self.lines[item.service as usize].requested_count += 1;
+        self.service_queues[item.service as usize].requested_count += 1;
         self.answers_due.push_back((answer_due, stream_id));
         self.counters.requests_sent.inc();
     }
@@ -162,7 +162,7 @@ impl Book {
     }
 
     /// Looks after answers that are due and items that have rested.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut Sink<'_>) {
+    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
         self.forget_batches(now);
         while let Some((_, slot)) = self.rests_due.pop_front_if(|(due, _)| *due <= now) {
             if self.items.get(slot).is_some_and(|item| item.phase == Phase::Resting) {
@@ -174,14 +174,14 @@ impl Book {
             if let Some((slot, item)) = asked
                 && item.phase == (Phase::Requested { stream_id })
             {
-                self.closes.push_back(Ending { domain: item.domain, stream_id, batch: 0 });
+                self.closes.push_back(StreamClose { domain: item.domain, stream_id, batch: 0 });
                 self.counters.requests_timed_out.inc();
                 self.lose(now, slot, UNANSWERED, lookup, sink);
             }
         }
     }
 
-    /// When [`Book::on_wakeup`] has something to do.
+    /// When [`Watchlist::on_wakeup`] has something to do.
     pub(crate) fn next_wakeup(&self) -> Nanos {
         let due = |first: Option<Nanos>| first.unwrap_or(Nanos::NEVER);
         due(self.answers_due.front().map(|due| due.0)).min(due(self.rests_due.front().map(|due| due.0)))

@@ -108,7 +108,7 @@ pub enum Capability {
 /// Why something was not said to the server. Nothing was done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TellError {
+pub enum ConsumerSendError {
     /// There is no such item (any more), or it is a snapshot, of which nothing more can be wanted.
     UnknownItem,
     /// The item's stream is not open now.
@@ -160,12 +160,12 @@ impl Session {
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
         out: Option<&mut Outbound>,
-    ) -> Result<PostId, TellError> {
+    ) -> Result<PostId, ConsumerSendError> {
         self.require(Capability::Posts)?;
-        let item = self.book.item(handle).ok_or(TellError::UnknownItem)?;
-        let stream_id = item.phase.stream_id().ok_or(TellError::NotOpen)?;
+        let item = self.watchlist.item(handle).ok_or(ConsumerSendError::UnknownItem)?;
+        let stream_id = item.phase.stream_id().ok_or(ConsumerSendError::NotOpen)?;
         let (name, domain) = (item.name.clone(), item.domain);
-        let service_id = self.book.service_id(item).ok_or(TellError::NotOpen)?;
+        let service_id = self.watchlist.service_id(item).ok_or(ConsumerSendError::NotOpen)?;
         let msg = post_msg(spec, domain, stream_id, ItemKey::new(service_id, name.as_bytes()));
         self.send_post(now, Some(handle), msg, spec, payload, out)
     }
@@ -178,12 +178,12 @@ impl Session {
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
         out: Option<&mut Outbound>,
-    ) -> Result<PostId, TellError> {
+    ) -> Result<PostId, ConsumerSendError> {
         self.require(Capability::Posts)?;
         if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
-            return Err(TellError::NameLength { bytes: name.len(), max: NAME_BYTES_MAX });
+            return Err(ConsumerSendError::NameLength { bytes: name.len(), max: NAME_BYTES_MAX });
         }
-        let service_id = self.directory.service_by_name(service).ok_or(TellError::UnknownService)?.id;
+        let service_id = self.directory.service_by_name(service).ok_or(ConsumerSendError::UnknownService)?.id;
         let msg =
             post_msg(spec, domain, rdm::login::LOGIN_STREAM_ID, ItemKey::new(service_id, name.as_bytes()));
         self.send_post(now, None, msg, spec, payload, out)
@@ -197,10 +197,10 @@ impl Session {
         spec: &PostSpec<'_>,
         mut payload: impl FnMut(&mut Writer<'_>),
         out: Option<&mut Outbound>,
-    ) -> Result<PostId, TellError> {
-        let out = out.ok_or(TellError::NotLoggedIn)?;
+    ) -> Result<PostId, ConsumerSendError> {
+        let out = out.ok_or(ConsumerSendError::NotLoggedIn)?;
         if spec.ack {
-            self.posts.has_room().map_err(|max| TellError::TooManyPosts { max })?;
+            self.posts.has_room().map_err(|max| ConsumerSendError::TooManyPosts { max })?;
         }
         let id = self.posts.next_id();
         let msg = PostMsg { post_id: Some(id.0), ..msg };
@@ -224,10 +224,10 @@ impl Session {
         spec: &GenericSpec<'_>,
         mut payload: impl FnMut(&mut Writer<'_>),
         out: Option<&mut Outbound>,
-    ) -> Result<(), TellError> {
-        let item = self.book.item(handle).ok_or(TellError::UnknownItem)?;
-        let stream_id = item.phase.stream_id().ok_or(TellError::NotOpen)?;
-        let out = out.ok_or(TellError::NotLoggedIn)?;
+    ) -> Result<(), ConsumerSendError> {
+        let item = self.watchlist.item(handle).ok_or(ConsumerSendError::UnknownItem)?;
+        let stream_id = item.phase.stream_id().ok_or(ConsumerSendError::NotOpen)?;
+        let out = out.ok_or(ConsumerSendError::NotLoggedIn)?;
         let msg = spec.message(item.domain, stream_id);
         let dictionary = self.dictionary.current().map(|dictionary| &**dictionary);
         let bytes = self.message.try_encode_with(dictionary, |w| {
@@ -240,7 +240,7 @@ impl Session {
     }
 
     /// What the server has not announced is refused; without a login nobody knows yet.
-    pub(super) fn require(&self, capability: Capability) -> Result<(), TellError> {
+    pub(super) fn require(&self, capability: Capability) -> Result<(), ConsumerSendError> {
         let features = &self.features;
         let has = match capability {
             Capability::Posts => features.omm_post,
@@ -248,7 +248,7 @@ impl Session {
             Capability::PauseResume => features.optimized_pause_resume,
         };
         if self.knows_features() && has != Some(true) {
-            Err(TellError::NotSupported(capability))
+            Err(ConsumerSendError::NotSupported(capability))
         } else {
             Ok(())
         }
@@ -257,7 +257,7 @@ impl Session {
     /// The login has changed: the server is told when it can be.
     pub(super) fn change_login(&mut self) {
         self.is_login_due = true;
-        self.book.is_pump_due = true;
+        self.watchlist.is_pump_due = true;
     }
 
     /// Tells the server of a login that has changed.
@@ -273,7 +273,7 @@ impl Session {
                 Ok(()) => self.counters.logins_reissued.inc(),
                 Err(_) => {
                     self.is_login_due = true;
-                    self.book.is_held = true;
+                    self.watchlist.is_held = true;
                 }
             }
         }
@@ -302,30 +302,30 @@ fn post_msg<'a>(spec: &PostSpec<'a>, domain: Domain, stream_id: i32, item: ItemK
     }
 }
 
-impl From<Refusal> for TellError {
+impl From<Refusal> for ConsumerSendError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::WouldBlock { pending_bytes, limit_bytes } => {
-                TellError::WouldBlock { pending_bytes, limit_bytes }
+                ConsumerSendError::WouldBlock { pending_bytes, limit_bytes }
             }
-            Refusal::TooLong { bytes, limit_bytes } => TellError::TooLong { bytes, limit_bytes },
+            Refusal::TooLong { bytes, limit_bytes } => ConsumerSendError::TooLong { bytes, limit_bytes },
         }
     }
 }
 
-impl From<EncodeFault> for TellError {
+impl From<EncodeFault> for ConsumerSendError {
     fn from(fault: EncodeFault) -> Self {
-        FieldError::of(&fault).map_or(TellError::Encode(fault.error), TellError::Field)
+        FieldError::of(&fault).map_or(ConsumerSendError::Encode(fault.error), ConsumerSendError::Field)
     }
 }
 
-impl From<EncodeError> for TellError {
+impl From<EncodeError> for ConsumerSendError {
     fn from(error: EncodeError) -> Self {
-        TellError::Encode(error)
+        ConsumerSendError::Encode(error)
     }
 }
 
-impl fmt::Display for TellError {
+impl fmt::Display for ConsumerSendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownItem => f.write_str("no such item with updates"),
@@ -347,14 +347,14 @@ impl fmt::Display for TellError {
     }
 }
 
-impl fmt::Debug for TellError {
+impl fmt::Debug for ConsumerSendError {
     /// As it is shown: `main` prints the error that it returns so.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl std::error::Error for TellError {}
+impl std::error::Error for ConsumerSendError {}
 
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,19 +12,19 @@ use rssl::Outbound;
 use rwf::{AckMsg, Domain, Msg, MsgClass, MsgHead, State, StatusMsg, StreamState, peek};
 use units::Nanos;
 
-use super::book::{Book, BookOptions, Lookup};
 use super::dictionary::{DictionarySource, Progress};
-use super::event::{ConsumerEvent, ServiceChange, ServiceEvent, Sink};
+use super::event::{ConsumerEvent, ConsumerSink, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
 use super::posts::Posts;
 use super::standby::Roles;
 use super::streams::DIRECTORY_STREAM_ID;
-use crate::lifecycle::{SessionLayer, Tallies, tallies};
+use super::watchlist::{Lookup, Watchlist, WatchlistOptions};
+use crate::lifecycle::{ConnectCounters, SessionLayer, connect_counters};
 use crate::login::{self, LoginAnswer, LoginTexts};
 use crate::outgoing::push;
 use crate::{ConsumerConfig, DisconnectReason, HostPort, Identity};
 
-/// What item events need to know, lent from a session whose book is in use.
+/// What item events need to know, lent from a session whose watchlist is in use.
 macro_rules! lookup {
     ($session:ident) => {
         Lookup {
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     round_trips: bool,
     stage: Stage,
     pub(crate) directory: Directory,
-    pub(super) book: Book,
+    pub(super) watchlist: Watchlist,
     pub(crate) dictionary: DictionarySource,
     index: FieldIndex,
     /// What the server can do, as its login says.
@@ -83,7 +83,7 @@ impl Session {
         identity: &Identity,
         counters: Arc<ConsumerSession>,
     ) -> Session {
-        let options = BookOptions {
+        let options = WatchlistOptions {
             single_open: config.single_open,
             keep_images: config.keep_images,
             items_max: config.items_max,
@@ -102,7 +102,7 @@ impl Session {
             round_trips: config.round_trip_measurement,
             stage: Stage::Down,
             directory: directory(),
-            book: Book::new(options, Arc::clone(&counters)),
+            watchlist: Watchlist::new(options, Arc::clone(&counters)),
             dictionary: DictionarySource::new(config.dictionary, config.dictionary_timeout_ms, bytes_max),
             index: FieldIndex::default(),
             features: Features::default(),
@@ -139,7 +139,7 @@ impl Session {
     /// An ack; returns whether it answers a post. Those of posts off-stream stand on the login stream with
     /// the domain of their item.
     #[cold]
-    fn on_ack(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<bool, DisconnectReason> {
+    fn on_ack(&mut self, bytes: &[u8], sink: &mut ConsumerSink<'_>) -> Result<bool, DisconnectReason> {
         self.counters.acks_in.inc();
         Ok(self.posts.on_ack(&AckMsg::parse(bytes)?, &self.counters, sink))
     }
@@ -152,7 +152,7 @@ impl Session {
         head: &MsgHead,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match head.stream_id {
             // It answers a post that was given up.
@@ -163,7 +163,8 @@ impl Session {
                 let progress = self.dictionary.on_message(now, &Msg::parse(bytes)?, out)?;
                 self.on_dictionary(now, progress, out, sink);
             }
-            _ if head.class == MsgClass::Status && self.book.on_batch_status(&StatusMsg::parse(bytes)?) => {}
+            _ if head.class == MsgClass::Status
+                && self.watchlist.on_batch_status(&StatusMsg::parse(bytes)?) => {}
             _ => self.counters.messages_unwanted.inc(),
         }
         Ok(())
@@ -174,7 +175,7 @@ impl Session {
         now: Nanos,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match LoginAnswer::parse(bytes)? {
             LoginAnswer::Accepted(refresh) => self.on_accepted(now, &refresh, out, sink),
@@ -194,7 +195,7 @@ impl Session {
         now: Nanos,
         refresh: &LoginRefresh<'_>,
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) {
         self.features = refresh.features;
         sink(ConsumerEvent::LoggedIn(refresh));
@@ -211,7 +212,11 @@ impl Session {
         }
     }
 
-    fn on_login_state(&mut self, state: State<'_>, sink: &mut Sink<'_>) -> Result<(), DisconnectReason> {
+    fn on_login_state(
+        &mut self,
+        state: State<'_>,
+        sink: &mut ConsumerSink<'_>,
+    ) -> Result<(), DisconnectReason> {
         let Some((retry, reason)) = login::ended(state) else {
             sink(ConsumerEvent::LoginStatus(state));
             return Ok(());
@@ -226,7 +231,7 @@ impl Session {
         now: Nanos,
         bytes: &[u8],
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         let msg = Msg::parse(bytes)?;
         let changes = match DirectoryMsg::parse(&msg)? {
@@ -234,7 +239,7 @@ impl Session {
                 let changes = self.directory.apply_refresh(&refresh)?;
                 if refresh.complete && self.stage != Stage::Ready {
                     self.stage = Stage::Ready;
-                    self.book.is_pump_due = true;
+                    self.watchlist.is_pump_due = true;
                 }
                 changes
             }
@@ -254,14 +259,14 @@ impl Session {
         for change in &changes {
             self.on_change(now, change, sink);
         }
-        self.book.is_pump_due |= self.roles.is_some();
+        self.watchlist.is_pump_due |= self.roles.is_some();
         self.follow(now, out, sink);
         Ok(())
     }
 
     /// Tells of a change in the directory, and what it means for items beyond that their service is there or
     /// not.
-    fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut Sink<'_>) {
+    fn on_change(&mut self, now: Nanos, change: &DirectoryChange, sink: &mut ConsumerSink<'_>) {
         let (change, id) = match change {
             DirectoryChange::Added { service_id } => (ServiceChange::Added, service_id),
             DirectoryChange::Removed { service_id, name } => {
@@ -270,13 +275,13 @@ impl Session {
             }
             DirectoryChange::Group { service_id, group } => {
                 let lookup = lookup!(self);
-                return self.book.on_group(now, *service_id, group, lookup, sink);
+                return self.watchlist.on_group(now, *service_id, group, lookup, sink);
             }
             DirectoryChange::State { service_id, status } => {
-                self.tell_service(ServiceChange::Changed, *service_id, sink);
+                self.report_service(ServiceChange::Changed, *service_id, sink);
                 if let Some(status) = status {
                     let lookup = lookup!(self);
-                    self.book.on_service_status(now, *service_id, status.borrow(), lookup, sink);
+                    self.watchlist.on_service_status(now, *service_id, status.borrow(), lookup, sink);
                 }
                 return;
             }
@@ -285,10 +290,10 @@ impl Session {
             | DirectoryChange::Data { service_id }
             | DirectoryChange::Links { service_id } => (ServiceChange::Changed, service_id),
         };
-        self.tell_service(change, *id, sink);
+        self.report_service(change, *id, sink);
     }
 
-    fn tell_service(&self, change: ServiceChange, id: u16, sink: &mut Sink<'_>) {
+    fn report_service(&self, change: ServiceChange, id: u16, sink: &mut ConsumerSink<'_>) {
         if let Some(service) = self.directory.service(id) {
             let name = &service.info.name;
             sink(ConsumerEvent::Service(ServiceEvent { change, id, name, service: Some(service) }));
@@ -296,18 +301,24 @@ impl Session {
     }
 
     /// The directory is another: the dictionary may be had, items may be lost or asked for.
-    fn follow(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn follow(&mut self, now: Nanos, out: &mut Outbound, sink: &mut ConsumerSink<'_>) {
         if self.stage != Stage::Ready {
             return;
         }
-        let progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+        let progress = self.dictionary.look(now, &self.directory, &mut self.watchlist.streams, out);
         self.on_dictionary(now, progress, out, sink);
         let lookup = lookup!(self);
-        self.book.follow(now, &self.directory, lookup, sink);
+        self.watchlist.follow(now, &self.directory, lookup, sink);
     }
 
     /// Tells what became of a download; a failed one gives way to the next.
-    fn on_dictionary(&mut self, now: Nanos, mut progress: Progress, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn on_dictionary(
+        &mut self,
+        now: Nanos,
+        mut progress: Progress,
+        out: &mut Outbound,
+        sink: &mut ConsumerSink<'_>,
+    ) {
         loop {
             match progress {
                 Progress::None => return,
@@ -321,7 +332,7 @@ impl Session {
                 Progress::Unavailable(fault) => {
                     self.counters.dictionary_failures.inc();
                     sink(ConsumerEvent::DictionaryUnavailable(fault));
-                    progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+                    progress = self.dictionary.look(now, &self.directory, &mut self.watchlist.streams, out);
                 }
             }
         }
@@ -334,13 +345,13 @@ impl Session {
         if push(out, &bytes).is_err() {
             return false;
         }
-        roles.on_told(&self.directory);
+        roles.on_announced(&self.directory);
         self.counters.roles_told.inc();
         true
     }
 
     fn can_pump(&self) -> bool {
-        self.book.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
+        self.watchlist.is_pump_due && self.stage == Stage::Ready && self.dictionary.lets_items_go()
     }
 }
 
@@ -359,8 +370,8 @@ impl SessionLayer for Session {
         ConsumerEvent::Disconnected { host, reason, retry_in }
     }
 
-    fn tallies(&self) -> Tallies<'_> {
-        tallies!(self.counters, Some(&self.counters.messages_refused))
+    fn connect_counters(&self) -> ConnectCounters<'_> {
+        connect_counters!(self.counters, Some(&self.counters.messages_refused))
     }
 
     fn is_logged_in(&self) -> bool {
@@ -386,9 +397,9 @@ impl SessionLayer for Session {
         if head.class == MsgClass::Ack && self.on_ack(bytes, sink)? {
             return Ok(());
         }
-        if let Some(place) = self.book.streams.get(head.stream_id) {
+        if let Some(place) = self.watchlist.streams.get(head.stream_id) {
             let lookup = lookup!(self);
-            return Ok(self.book.on_message(now, place, &head, bytes, lookup, sink)?);
+            return Ok(self.watchlist.on_message(now, place, &head, bytes, lookup, sink)?);
         }
         self.on_other(now, &head, bytes, out, sink)
     }
@@ -397,7 +408,7 @@ impl SessionLayer for Session {
         &mut self,
         now: Nanos,
         out: &mut Outbound,
-        sink: &mut Sink<'_>,
+        sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
         match self.stage {
             Stage::LoggingIn { deadline } if deadline <= now => {
@@ -409,10 +420,10 @@ impl SessionLayer for Session {
             Stage::Ready => {
                 let progress = self.dictionary.on_wakeup(now, out);
                 self.on_dictionary(now, progress, out, sink);
-                let progress = self.dictionary.look(now, &self.directory, &mut self.book.streams, out);
+                let progress = self.dictionary.look(now, &self.directory, &mut self.watchlist.streams, out);
                 self.on_dictionary(now, progress, out, sink);
                 let lookup = lookup!(self);
-                self.book.on_wakeup(now, lookup, sink);
+                self.watchlist.on_wakeup(now, lookup, sink);
                 self.posts.on_wakeup(now, &self.counters, sink);
                 Ok(())
             }
@@ -420,19 +431,19 @@ impl SessionLayer for Session {
         }
     }
 
-    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut Sink<'_>) {
+    fn pump(&mut self, now: Nanos, out: &mut Outbound, sink: &mut ConsumerSink<'_>) {
         if !self.can_pump() {
             return;
         }
         if !self.send_roles(out) {
-            self.book.is_held = true;
+            self.watchlist.is_held = true;
             return;
         }
         let lookup = lookup!(self);
-        if self.book.has_untold() {
-            self.book.follow(now, &self.directory, lookup, sink);
+        if self.watchlist.has_unreported() {
+            self.watchlist.follow(now, &self.directory, lookup, sink);
         }
-        self.book.pump(now, &self.directory, &self.features, out, lookup, sink);
+        self.watchlist.pump(now, &self.directory, &self.features, out, lookup, sink);
         self.send_login(out);
     }
 
@@ -442,12 +453,12 @@ impl SessionLayer for Session {
             Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => deadline,
             Stage::Ready if self.can_pump() => Nanos::ZERO,
             Stage::Ready => {
-                self.dictionary.next_wakeup().min(self.book.next_wakeup()).min(self.posts.next_wakeup())
+                self.dictionary.next_wakeup().min(self.watchlist.next_wakeup()).min(self.posts.next_wakeup())
             }
         }
     }
 
-    fn on_disconnected(&mut self, now: Nanos, sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, sink: &mut ConsumerSink<'_>) {
         if self.stage == Stage::Down {
             return;
         }
@@ -459,11 +470,11 @@ impl SessionLayer for Session {
             roles.on_disconnected();
         }
         let lookup = lookup!(self);
-        self.book.on_disconnected(now, lookup, sink);
+        self.watchlist.on_disconnected(now, lookup, sink);
     }
 
     fn on_drained(&mut self) {
-        self.book.on_drained();
+        self.watchlist.on_drained();
     }
 
     fn log_out(&self, out: &mut Outbound) {

@@ -9,7 +9,7 @@ use server::websocket::PART_BYTES;
 
 use super::client::{Client, Outlet};
 use super::core::{Core, Fault};
-use super::place::Place;
+use super::port_connection::PortConnection;
 use super::{ClientId, ClientLogin, InteractiveEvent};
 
 /// A dictionary is one message to clients that speak JSON.
@@ -21,13 +21,13 @@ const DIRECTORIES_MAX: usize = 16;
 impl Core {
     pub(super) fn on_login(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         msg: &Msg<'_>,
         bytes: &[u8],
         out: &mut impl Outlet,
     ) -> Result<(), Fault> {
         match LoginMsg::parse(msg) {
-            Ok(LoginMsg::Request(request)) => self.on_login_request(place, &request, bytes, out),
+            Ok(LoginMsg::Request(request)) => self.on_login_request(connection, &request, bytes, out),
             Ok(LoginMsg::Close(_)) => Err(Fault::LoggedOut),
             Ok(LoginMsg::RoundTrip(_) | LoginMsg::Generic(_)) => Ok(()),
             Ok(LoginMsg::Refresh(_) | LoginMsg::Status(_)) => {
@@ -37,7 +37,7 @@ impl Core {
             Err(error) => {
                 self.counters.messages_refused.inc();
                 if let Ok(answer) = Reply::to(msg).refuse(&error) {
-                    out.send(place, &answer);
+                    out.send(connection, &answer);
                 }
                 Err(Fault::LoggedOut)
             }
@@ -46,7 +46,7 @@ impl Core {
 
     fn on_login_request(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         request: &LoginRequest<'_>,
         bytes: &[u8],
         out: &mut impl Outlet,
@@ -55,17 +55,17 @@ impl Core {
             self.counters.logins_refused.inc();
             let text = "this port is for consumers";
             if let Ok(answer) = LoginStatus::reject(request, StateCode::USAGE_ERROR, text).to_vec() {
-                out.send(place, &answer);
+                out.send(connection, &answer);
             }
             return Err(Fault::LoggedOut);
         }
-        let Some(client) = self.clients.get_mut(&place) else { return Ok(()) };
+        let Some(client) = self.clients.get_mut(&connection) else { return Ok(()) };
         let (id, was_let_in) = (client.id, client.is_let_in);
         client.login = Some(bytes.into());
         if was_let_in {
-            self.set_client_paused(place, request.pause, out);
+            self.set_client_paused(connection, request.pause, out);
             if !request.no_refresh {
-                self.send_login(place, request, out);
+                self.send_login(connection, request, out);
             }
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Core {
         let Some((client, login)) = self.waiting_login(id) else { return false };
         client.is_let_in = true;
         self.counters.logins.inc();
-        with_login(&login, |request| self.send_login(id.place, request, out));
+        with_login(&login, |request| self.send_login(id.connection, request, out));
         true
     }
 
@@ -99,19 +99,20 @@ impl Core {
         self.counters.logins_refused.inc();
         with_login(&login, |request| {
             if let Ok(answer) = LoginStatus::reject(request, code, text).to_vec() {
-                out.send(id.place, &answer);
+                out.send(id.connection, &answer);
             }
         });
         true
     }
 
     fn waiting_login(&mut self, id: ClientId) -> Option<(&mut Client, Box<[u8]>)> {
-        let client = self.clients.get_mut(&id.place).filter(|client| client.id == id && !client.is_let_in)?;
+        let client =
+            self.clients.get_mut(&id.connection).filter(|client| client.id == id && !client.is_let_in)?;
         let login = client.login.clone()?;
         Some((client, login))
     }
 
-    fn send_login(&mut self, place: Place, request: &LoginRequest<'_>, out: &mut impl Outlet) {
+    fn send_login(&mut self, connection: PortConnection, request: &LoginRequest<'_>, out: &mut impl Outlet) {
         let features = Features {
             omm_post: Some(self.config.takes_posts),
             batch_requests: Some(BatchSupport::ALL),
@@ -122,17 +123,17 @@ impl Core {
         let refresh = LoginRefresh { features, application_name: name, ..LoginRefresh::accept(request) };
         // What came in a message goes into one.
         if let Ok(bytes) = refresh.to_vec() {
-            out.send(place, &bytes);
+            out.send(connection, &bytes);
         }
     }
 
     pub(super) fn on_directory(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         msg: &Msg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
-        let Some(client) = self.clients.get_mut(&place) else { return Ok(()) };
+        let Some(client) = self.clients.get_mut(&connection) else { return Ok(()) };
         let request = match DirectoryMsg::parse(msg)? {
             DirectoryMsg::Request(request) => request,
             DirectoryMsg::Close(close) => {
@@ -148,7 +149,11 @@ impl Core {
         client.directories.retain(|open| open.stream_id != request.stream_id);
         if client.directories.len() >= DIRECTORIES_MAX {
             let answer = Reply::to(msg);
-            self.refuse(place, &answer.closed(StateCode::TOO_MANY_ITEMS, "too many directory streams"), out);
+            self.refuse(
+                connection,
+                &answer.closed(StateCode::TOO_MANY_ITEMS, "too many directory streams"),
+                out,
+            );
             return Ok(());
         }
         if request.streaming {
@@ -156,17 +161,17 @@ impl Core {
         }
         if !request.no_refresh {
             let refresh = DirectoryRefresh::answer(&request, self.directory.services())?;
-            out.send(place, &refresh.to_vec()?);
+            out.send(connection, &refresh.to_vec()?);
         }
         Ok(())
     }
 
     /// Tells of changes in the directory, to each client what it wants to know.
-    pub(super) fn tell_directory(&mut self, deltas: &[ServiceDelta], out: &mut impl Outlet) {
-        for (place, client) in &self.clients {
+    pub(super) fn announce_changes(&mut self, deltas: &[ServiceDelta], out: &mut impl Outlet) {
+        for (connection, client) in &self.clients {
             for request in &client.directories {
                 if let Some(Ok(update)) = DirectoryUpdate::answer(request, deltas).map(|u| u.to_vec()) {
-                    out.send(*place, &update);
+                    out.send(*connection, &update);
                 }
             }
         }
@@ -174,19 +179,23 @@ impl Core {
 
     pub(super) fn on_dictionary(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         msg: &Msg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
         let DictionaryMsg::Request(request) = DictionaryMsg::parse(msg)? else { return Ok(()) };
         let Some(dictionary) = self.dictionary.clone() else {
             let answer = Reply::to(msg);
-            self.refuse(place, &answer.closed(StateCode::NOT_FOUND, "this provider has no dictionary"), out);
+            self.refuse(
+                connection,
+                &answer.closed(StateCode::NOT_FOUND, "this provider has no dictionary"),
+                out,
+            );
             return Ok(());
         };
-        let sizes = if place.is_websocket() { WHOLE } else { PartSizes::default() };
+        let sizes = if connection.is_websocket() { WHOLE } else { PartSizes::default() };
         for part in DictionaryParts::new(&request, &dictionary, sizes)?.flatten() {
-            out.send(place, &part);
+            out.send(connection, &part);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rdm::directory::DirectoryRequest;
 
 use super::ClientId;
-use super::place::Place;
+use super::port_connection::PortConnection;
 use crate::table::Slot;
 
 /// One client.
@@ -51,15 +51,15 @@ impl Client {
 /// A stream that gets what is published for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watcher {
-    /// The place of the client's connection.
-    pub(crate) place: Place,
+    /// The client's connection.
+    pub(crate) connection: PortConnection,
     pub(crate) stream_id: i32,
 }
 
 /// Where messages to clients go.
 pub(crate) trait Outlet {
     /// To one client, with the stream id that the message has.
-    fn send(&mut self, place: Place, message: &[u8]);
+    fn send(&mut self, connection: PortConnection, message: &[u8]);
     /// To many, each with a stream id of its own. Returns whether the streams go on as the message says: WebSocket
     /// clients who cannot have it, because it cannot be written as JSON, are told something in its place, and
     /// of an image that the stream is closed.

@@ -13,7 +13,7 @@ use rwf::{Dictionary, Domain, Msg, StateCode};
 
 use super::client::{Client, Outlet};
 use super::items::Items;
-use super::place::Place;
+use super::port_connection::PortConnection;
 use super::{ClientId, InteractiveEvent};
 use crate::InteractiveConfig;
 
@@ -32,8 +32,8 @@ pub(crate) struct Core {
     pub(super) directory: Directory,
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(super) rules: FieldRules,
-    /// By the place of the connection.
-    pub(super) clients: HashMap<Place, Client>,
+    /// By their connections.
+    pub(super) clients: HashMap<PortConnection, Client>,
     last_serial: u64,
     pub(super) items: Items,
     /// Item streams of all clients.
@@ -85,18 +85,18 @@ impl Core {
         }
     }
 
-    pub(crate) fn on_connected(&mut self, place: Place, peer: SocketAddr, component: String) {
+    pub(crate) fn on_connected(&mut self, connection: PortConnection, peer: SocketAddr, component: String) {
         self.last_serial += 1;
-        let client = ClientId { place, serial: self.last_serial };
-        self.clients.insert(place, Client::new(client));
+        let client = ClientId { connection, serial: self.last_serial };
+        self.clients.insert(connection, Client::new(client));
         self.counters.clients.set(self.clients.len() as u64);
         self.events.push_back(InteractiveEvent::Connected { client, peer, component });
     }
 
-    pub(crate) fn on_closed(&mut self, place: Place, reason: String) {
-        let Some(client) = self.clients.remove(&place) else { return };
+    pub(crate) fn on_closed(&mut self, connection: PortConnection, reason: String) {
+        let Some(client) = self.clients.remove(&connection) else { return };
         self.counters.clients.set(self.clients.len() as u64);
-        self.drop_streams(place, client.streams.into_iter());
+        self.drop_streams(connection, client.streams.into_iter());
         self.events.push_back(InteractiveEvent::Disconnected { client: client.id, reason });
     }
 
@@ -108,12 +108,12 @@ impl Core {
 
     /// Whether a client's connection still stands.
     pub(crate) fn is_present(&self, id: ClientId) -> bool {
-        self.clients.get(&id.place).is_some_and(|client| client.id == id)
+        self.clients.get(&id.connection).is_some_and(|client| client.id == id)
     }
 
-    pub(crate) fn is_logged_in(&self, place: Place) -> bool {
+    pub(crate) fn is_logged_in(&self, connection: PortConnection) -> bool {
         // One that waits for the application's word has done what it could.
-        self.clients.get(&place).is_some_and(|client| client.login.is_some())
+        self.clients.get(&connection).is_some_and(|client| client.login.is_some())
     }
 
     pub(crate) fn take_event(&mut self) -> Option<InteractiveEvent> {
@@ -123,7 +123,7 @@ impl Core {
     /// A message of a client.
     pub(crate) fn on_message(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         bytes: &[u8],
         out: &mut impl Outlet,
     ) -> Result<(), Fault> {
@@ -132,24 +132,24 @@ impl Core {
             self.counters.messages_refused.inc();
             Fault::Malformed(error)
         })?;
-        let Some(client) = self.clients.get(&place) else { return Ok(()) };
+        let Some(client) = self.clients.get(&connection) else { return Ok(()) };
         if msg.domain() != Domain::LOGIN && !client.is_let_in {
             let answer = Reply::to(&msg).closed_recover(StateCode::USAGE_ERROR, "log in first");
-            self.refuse(place, &answer, out);
+            self.refuse(connection, &answer, out);
             return Ok(());
         }
         let result = match (&msg, msg.domain()) {
             (Msg::Post(post), _) => {
-                self.on_post(place, post, bytes, out);
+                self.on_post(connection, post, bytes, out);
                 Ok(())
             }
-            (_, Domain::LOGIN) => return self.on_login(place, &msg, bytes, out),
-            (_, Domain::SOURCE) => self.on_directory(place, &msg, out),
-            (_, Domain::DICTIONARY) => self.on_dictionary(place, &msg, out),
-            (Msg::Request(request), _) => self.on_item_request(place, request, out),
-            (Msg::Close(close), _) => self.on_close(place, close, out),
+            (_, Domain::LOGIN) => return self.on_login(connection, &msg, bytes, out),
+            (_, Domain::SOURCE) => self.on_directory(connection, &msg, out),
+            (_, Domain::DICTIONARY) => self.on_dictionary(connection, &msg, out),
+            (Msg::Request(request), _) => self.on_item_request(connection, request, out),
+            (Msg::Close(close), _) => self.on_close(connection, close, out),
             (Msg::Generic(generic), _) => {
-                self.on_generic(place, generic, bytes);
+                self.on_generic(connection, generic, bytes);
                 Ok(())
             }
             (other, domain) => Err(RdmError::WrongClass { domain, class: other.class() }),
@@ -158,17 +158,22 @@ impl Core {
             self.counters.messages_refused.inc();
             if let (Msg::Request(_), Ok(answer)) = (&msg, Reply::to(&msg).refuse(&error)) {
                 self.counters.requests_refused.inc();
-                out.send(place, &answer);
+                out.send(connection, &answer);
             }
         }
         Ok(())
     }
 
     /// Answers a request that is not met.
-    pub(super) fn refuse(&mut self, place: Place, answer: &rwf::StatusMsg<'_>, out: &mut impl Outlet) {
+    pub(super) fn refuse(
+        &mut self,
+        connection: PortConnection,
+        answer: &rwf::StatusMsg<'_>,
+        out: &mut impl Outlet,
+    ) {
         self.counters.requests_refused.inc();
         if let Ok(bytes) = self.message.try_encode(|w| answer.encode(w)) {
-            out.send(place, bytes);
+            out.send(connection, bytes);
         }
     }
 
@@ -182,7 +187,7 @@ impl Core {
         let unknown = RdmError::UnknownService { service_id: 0 };
         let service_id = self.directory.service_by_name(name).ok_or(unknown)?.id;
         if let Some(delta) = self.directory.change(service_id, change)? {
-            self.tell_directory(&[delta], out);
+            self.announce_changes(&[delta], out);
         }
         Ok(())
     }

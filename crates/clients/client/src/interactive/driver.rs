@@ -359,6 +359,6 @@ impl InteractiveProvider {
     /// What has gone through the connection of a client, and what waits for it.
     #[must_use]
     pub fn connection(&mut self, client: ClientId) -> Option<ConnectionInfo> {
-        self.core.is_present(client).then(|| self.ports.connection(client.place)).flatten()
+        self.core.is_present(client).then(|| self.ports.connection(client.connection)).flatten()
     }
 }

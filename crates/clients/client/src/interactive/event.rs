@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use rwf::{Domain, GenericMsg, Msg, PostMsg};
 
-use super::place::Place;
+use super::port_connection::PortConnection;
 use crate::PublishedItem;
 
 /// A client of an interactive provider: names one connection, and nothing once that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId {
-    pub(crate) place: Place,
+    pub(crate) connection: PortConnection,
     pub(crate) serial: u64,
 }
 

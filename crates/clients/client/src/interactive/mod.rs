@@ -6,7 +6,7 @@ mod core;
 mod driver;
 mod event;
 mod items;
-mod place;
+mod port_connection;
 mod ports;
 mod publish;
 mod requests;

@@ -12,14 +12,16 @@ use rwf::Dictionary;
 use rwf_json::Reader;
 use server::Service;
 use server::rssl::{Rssl, RsslListener};
-use server::websocket::{Json, MessageEffect, RwfService, Shown, WebSocket, WebSocketListener, cookie_login};
+use server::websocket::{
+    Json, MessageEffect, RwfService, StagedJson, WebSocket, WebSocketListener, cookie_login,
+};
 use server::{ConnectionId, ConnectionInfo, Outbox, Staged};
 use units::Nanos;
 use websocket::Message;
 
 use super::client::{Outlet, Watcher};
 use super::core::{Core, Fault};
-use super::place::{Place, Port};
+use super::port_connection::{Port, PortConnection};
 use crate::InteractiveConfig;
 
 /// What is read from a client at a time.
@@ -95,8 +97,8 @@ impl Ports {
         self.web.as_ref().map(|web| web.json.counters())
     }
 
-    pub(super) fn connection(&mut self, place: Place) -> Option<ConnectionInfo> {
-        match place.port() {
+    pub(super) fn connection(&mut self, connection: PortConnection) -> Option<ConnectionInfo> {
+        match connection.port() {
             Port::Rssl(connection) => self.rssl.connection(connection),
             Port::WebSocket(connection) => self.web.as_mut()?.listener.connection(connection),
         }
@@ -131,18 +133,18 @@ impl Ports {
         self.rssl.next_wakeup().min(websocket)
     }
 
-    fn with_rssl(&mut self, core: &mut Core, act: impl FnOnce(&mut RsslListener, &mut RsslClients<'_>)) {
+    fn with_rssl(&mut self, core: &mut Core, act: impl FnOnce(&mut RsslListener, &mut RsslToProvider<'_>)) {
         let web = self.web.as_mut().map(|web| JsonWire { outbox: web.listener.outbox(), json: &web.json });
-        act(&mut self.rssl, &mut RsslClients { core, web });
+        act(&mut self.rssl, &mut RsslToProvider { core, web });
     }
 
     fn with_websocket(
         &mut self,
         core: &mut Core,
-        act: impl FnOnce(&mut WebSocketListener, &mut JsonClient<'_>),
+        act: impl FnOnce(&mut WebSocketListener, &mut JsonToProvider<'_>),
     ) {
         let Some(Web { listener, json, reader, .. }) = &mut self.web else { return };
-        act(listener, &mut JsonClient { core, rssl: self.rssl.outbox(), json, reader });
+        act(listener, &mut JsonToProvider { core, rssl: self.rssl.outbox(), json, reader });
     }
 }
 
@@ -180,8 +182,8 @@ impl JsonWire<'_> {
 }
 
 impl Outlet for Wires<'_> {
-    fn send(&mut self, place: Place, message: &[u8]) {
-        match (place.port(), &mut self.web) {
+    fn send(&mut self, connection: PortConnection, message: &[u8]) {
+        match (connection.port(), &mut self.web) {
             (Port::Rssl(connection), _) => server::rssl::send(self.rssl, connection, message),
             (Port::WebSocket(connection), Some(web)) => {
                 web.json.send(web.outbox, connection, message);
@@ -193,9 +195,9 @@ impl Outlet for Wires<'_> {
     #[inline]
     fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool {
         let mut as_it_is: Option<Staged> = None;
-        let mut as_json: Option<Option<Shown>> = None;
+        let mut as_json: Option<Option<StagedJson>> = None;
         for watcher in to {
-            match (watcher.place.port(), &mut self.web) {
+            match (watcher.connection.port(), &mut self.web) {
                 (Port::Rssl(connection), _) => {
                     let staged = *as_it_is.get_or_insert_with(|| self.rssl.stage(message));
                     self.rssl.deliver(connection, staged, watcher.stream_id);
@@ -209,17 +211,17 @@ impl Outlet for Wires<'_> {
                 (Port::WebSocket(_), None) => {}
             }
         }
-        !matches!(as_json, Some(Some(Shown { effect: MessageEffect::Lost, .. })))
+        !matches!(as_json, Some(Some(StagedJson { effect: MessageEffect::Lost, .. })))
     }
 }
 
-/// The core as the service of the RSSL port.
-struct RsslClients<'a> {
+/// What RSSL clients send, given to the core: the service behind the RSSL port.
+struct RsslToProvider<'a> {
     core: &'a mut Core,
     web: Option<JsonWire<'a>>,
 }
 
-impl Service<Rssl> for RsslClients<'_> {
+impl Service<Rssl> for RsslToProvider<'_> {
     fn on_connected(
         &mut self,
         _: Nanos,
@@ -228,7 +230,7 @@ impl Service<Rssl> for RsslClients<'_> {
         peer: SocketAddr,
         _: &mut Outbox,
     ) {
-        self.core.on_connected(Place::rssl(connection), peer, session.component_version.to_string());
+        self.core.on_connected(PortConnection::rssl(connection), peer, session.component_version.to_string());
     }
 
     fn on_message(
@@ -239,27 +241,27 @@ impl Service<Rssl> for RsslClients<'_> {
         outbox: &mut Outbox,
     ) -> ControlFlow<()> {
         let mut wires = Wires { rssl: outbox, web: self.web.as_mut().map(JsonWire::reborrow) };
-        to_flow(self.core.on_message(Place::rssl(connection), message, &mut wires))
+        to_flow(self.core.on_message(PortConnection::rssl(connection), message, &mut wires))
     }
 
     fn on_closed(&mut self, _: Nanos, connection: ConnectionId, reason: &rssl::CloseReason, _: &mut Outbox) {
-        self.core.on_closed(Place::rssl(connection), reason.to_string());
+        self.core.on_closed(PortConnection::rssl(connection), reason.to_string());
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(Place::rssl(connection))
+        self.core.is_logged_in(PortConnection::rssl(connection))
     }
 }
 
-/// The core as the service of the WebSocket port.
-struct JsonClient<'a> {
+/// What JSON clients send, given to the core as RWF: the service behind the WebSocket port.
+struct JsonToProvider<'a> {
     core: &'a mut Core,
     rssl: &'a mut Outbox,
     json: &'a Json,
     reader: &'a mut Reader,
 }
 
-impl Service<WebSocket> for JsonClient<'_> {
+impl Service<WebSocket> for JsonToProvider<'_> {
     fn on_connected(
         &mut self,
         _: Nanos,
@@ -268,13 +270,13 @@ impl Service<WebSocket> for JsonClient<'_> {
         peer: SocketAddr,
         outbox: &mut Outbox,
     ) {
-        let place = Place::websocket(connection);
+        let connection = PortConnection::websocket(connection);
         let agent = session.headers.all("User-Agent").next().unwrap_or("");
-        self.core.on_connected(place, peer, agent.escape_debug().to_string());
+        self.core.on_connected(connection, peer, agent.escape_debug().to_string());
         if let Some(login) = cookie_login(session.headers) {
             let mut wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
             // A login that is refused is answered; the client may try again with a message.
-            let _ = self.core.on_message(place, &login, &mut wires);
+            let _ = self.core.on_message(connection, &login, &mut wires);
         }
     }
 
@@ -288,8 +290,9 @@ impl Service<WebSocket> for JsonClient<'_> {
         // No sub-protocol that is taken has binary messages.
         let Message::Text(text) = message else { return ControlFlow::Break(()) };
         let wires = Wires { rssl: self.rssl, web: Some(JsonWire { outbox, json: self.json }) };
-        let mut scene = Scene { place: Place::websocket(connection), core: self.core, wires };
-        to_flow(self.json.read(self.reader, text, connection, &mut scene))
+        let mut client =
+            JsonClient { connection: PortConnection::websocket(connection), core: self.core, wires };
+        to_flow(self.json.read(self.reader, text, connection, &mut client))
     }
 
     fn on_closed(
@@ -299,30 +302,30 @@ impl Service<WebSocket> for JsonClient<'_> {
         reason: &websocket::CloseReason,
         _: &mut Outbox,
     ) {
-        self.core.on_closed(Place::websocket(connection), reason.to_string());
+        self.core.on_closed(PortConnection::websocket(connection), reason.to_string());
     }
 
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
-        self.core.is_logged_in(Place::websocket(connection))
+        self.core.is_logged_in(PortConnection::websocket(connection))
     }
 }
 
 /// One client that speaks JSON, and the core.
-struct Scene<'a> {
-    place: Place,
+struct JsonClient<'a> {
+    connection: PortConnection,
     core: &'a mut Core,
     wires: Wires<'a>,
 }
 
-impl RwfService for Scene<'_> {
+impl RwfService for JsonClient<'_> {
     type Fault = Fault;
 
     fn on_rwf(&mut self, rwf: &[u8]) -> Result<(), Fault> {
-        self.core.on_message(self.place, rwf, &mut self.wires)
+        self.core.on_message(self.connection, rwf, &mut self.wires)
     }
 
     fn send(&mut self, rwf: &[u8]) {
-        self.wires.send(self.place, rwf);
+        self.wires.send(self.connection, rwf);
     }
 
     fn outbox(&mut self) -> &mut Outbox {

@@ -11,7 +11,7 @@ use super::PostTicket;
 use super::client::{Outlet, Watcher};
 use super::core::Core;
 use super::items::Item;
-use super::place::Place;
+use super::port_connection::PortConnection;
 use crate::provider::next_number;
 use crate::table::Slot;
 use crate::{GenericSpec, ItemError, PublishError, PublishSpec, PublishedItem, RefreshSpec, UpdateSpec};
@@ -103,7 +103,7 @@ impl Core {
         // The vendor's packages over WebSocket take the first message of a stream for its answer: one that goes
         // on without an image yet would be taken for an answer without data.
         let is_open = state.stream == StreamState::Open;
-        let told = item.waiting.iter().filter(|watcher| !(is_open && watcher.place.is_websocket()));
+        let told = item.waiting.iter().filter(|watcher| !(is_open && watcher.connection.is_websocket()));
         let watchers: Vec<Watcher> = item.live.iter().chain(&item.paused).chain(told).copied().collect();
         out.fan_out(&watchers, bytes);
         self.counters.statuses_out.inc();
@@ -125,7 +125,7 @@ impl Core {
     fn drop_item(&mut self, slot: Slot) {
         let Some(item) = self.items.remove(slot) else { return };
         for watcher in item.watchers() {
-            let client = self.clients.get_mut(&watcher.place);
+            let client = self.clients.get_mut(&watcher.connection);
             if client.is_some_and(|client| client.streams.remove(&watcher.stream_id).is_some()) {
                 self.stream_count -= 1;
             }
@@ -140,7 +140,7 @@ impl Core {
         refusal: Option<(NakCode, &str)>,
         out: &mut impl Outlet,
     ) -> bool {
-        let place = ticket.client.place;
+        let connection = ticket.client.connection;
         if !self.is_present(ticket.client) {
             return false;
         }
@@ -149,12 +149,17 @@ impl Core {
             Some((code, text)) => post::nak(&ticket.post, code, text),
         };
         self.counters.posts_refused.add(u64::from(refusal.is_some()));
-        answer.is_some_and(|ack| self.send_ack(place, &ack, out))
+        answer.is_some_and(|ack| self.send_ack(connection, &ack, out))
     }
 
-    pub(super) fn send_ack(&mut self, place: Place, ack: &AckMsg<'_>, out: &mut impl Outlet) -> bool {
+    pub(super) fn send_ack(
+        &mut self,
+        connection: PortConnection,
+        ack: &AckMsg<'_>,
+        out: &mut impl Outlet,
+    ) -> bool {
         let Ok(bytes) = self.message.try_encode(|w| ack.encode(w)) else { return false };
-        out.send(place, bytes);
+        out.send(connection, bytes);
         self.counters.acks_out.inc();
         true
     }

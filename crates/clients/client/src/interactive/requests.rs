@@ -9,22 +9,22 @@ use rwf::{
 
 use super::client::{Outlet, Stream, Watcher};
 use super::core::Core;
-use super::place::Place;
+use super::port_connection::PortConnection;
 use super::{InteractiveEvent, OwnedMsg, PostTicket};
 use crate::{ItemError, PublishSpec, PublishedItem};
 
 impl Core {
     pub(super) fn on_item_request(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         msg: &RequestMsg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
         // A reissue of one stream needs no key.
-        let open = self.clients.get(&place).and_then(|client| client.streams.get(&msg.stream_id));
+        let open = self.clients.get(&connection).and_then(|client| client.streams.get(&msg.stream_id));
         if open.is_some() && !msg.batch {
             self.counters.requests_in.inc();
-            self.reissue(Watcher { place, stream_id: msg.stream_id }, msg.pause, msg.no_refresh, out);
+            self.reissue(Watcher { connection, stream_id: msg.stream_id }, msg.pause, msg.no_refresh, out);
             return Ok(());
         }
         let request = ItemRequest::parse(msg)?;
@@ -32,14 +32,14 @@ impl Core {
         if msg.batch {
             let taken = reply.batch_taken();
             if let Ok(bytes) = self.message.try_encode(|w| taken.encode(w)) {
-                out.send(place, bytes);
+                out.send(connection, bytes);
             }
         }
         if let Target::Streams(ids) = &request.target {
             for stream_id in ids {
                 self.counters.requests_in.inc();
                 self.reissue(
-                    Watcher { place, stream_id: *stream_id },
+                    Watcher { connection, stream_id: *stream_id },
                     request.pause,
                     request.no_refresh,
                     out,
@@ -48,37 +48,37 @@ impl Core {
         }
         for single in request.singles() {
             self.counters.requests_in.inc();
-            self.on_single(place, &single, reply, out);
+            self.on_single(connection, &single, reply, out);
         }
         Ok(())
     }
 
     fn on_single(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         request: &ItemRequest<'_>,
         reply: Reply<'_>,
         out: &mut impl Outlet,
     ) {
         let Target::Item(key) = request.target else { return };
         let reply = reply.on(request.stream_id, key);
-        let Some(client) = self.clients.get(&place) else { return };
+        let Some(client) = self.clients.get(&connection) else { return };
         if client.streams.contains_key(&request.stream_id) {
             return self.refuse(
-                place,
+                connection,
                 &reply.closed(StateCode::USAGE_ERROR, "the stream is open already"),
                 out,
             );
         }
         if let Some(refusal) = self.directory.refuses(key.service_id, request.domain, request.qos_range()) {
-            return self.refuse(place, &reply.status(refusal.state()), out);
+            return self.refuse(connection, &reply.status(refusal.state()), out);
         }
         if client.streams.len() >= self.config.client_streams_max as usize {
             let text = "the client has as many streams as it may";
-            return self.refuse(place, &reply.closed(StateCode::TOO_MANY_ITEMS, text), out);
+            return self.refuse(connection, &reply.closed(StateCode::TOO_MANY_ITEMS, text), out);
         }
         let Ok(name) = std::str::from_utf8(key.name) else {
-            return self.refuse(place, &reply.closed(StateCode::NOT_FOUND, "the name is no UTF-8"), out);
+            return self.refuse(connection, &reply.closed(StateCode::NOT_FOUND, "the name is no UTF-8"), out);
         };
         let private = request.private_stream.then_some(client.id);
         // The service is known: it was looked at above.
@@ -87,13 +87,13 @@ impl Core {
         match self.items.open(&spec, key.service_id, private) {
             Ok(PublishedItem(slot)) => {
                 let (streaming, is_paused) = (request.streaming, request.pause);
-                self.add_stream(place, request.stream_id, Stream { slot, streaming, is_paused }, out);
+                self.add_stream(connection, request.stream_id, Stream { slot, streaming, is_paused }, out);
             }
             Err(ItemError::TooManyItems { .. }) => {
                 let text = "the provider has as many items as it may";
-                self.refuse(place, &reply.closed_recover(StateCode::NO_RESOURCES, text), out);
+                self.refuse(connection, &reply.closed_recover(StateCode::NO_RESOURCES, text), out);
             }
-            Err(_) => self.refuse(place, &reply.closed(StateCode::NOT_FOUND, "no such item"), out),
+            Err(_) => self.refuse(connection, &reply.closed(StateCode::NOT_FOUND, "no such item"), out),
         }
     }
 
@@ -103,7 +103,7 @@ impl Core {
         if !no_refresh {
             self.want_image(watcher, out);
         } else if let Some(stream) =
-            self.clients.get(&watcher.place).and_then(|client| client.streams.get(&watcher.stream_id))
+            self.clients.get(&watcher.connection).and_then(|client| client.streams.get(&watcher.stream_id))
         {
             // One that is resumed without a wish for an image has missed updates all the same.
             self.answer(stream.slot, out);
@@ -113,7 +113,7 @@ impl Core {
     /// The end of item streams; of a directory stream too, for whose domain a close in JSON need not name.
     pub(super) fn on_close(
         &mut self,
-        place: Place,
+        connection: PortConnection,
         msg: &CloseMsg<'_>,
         out: &mut impl Outlet,
     ) -> Result<(), RdmError> {
@@ -122,32 +122,38 @@ impl Core {
         for stream_id in close.streams() {
             count += 1;
             self.counters.closes_in.inc();
-            open_count += usize::from(self.on_item_close(place, stream_id));
+            open_count += usize::from(self.on_item_close(connection, stream_id));
         }
         // Over WebSocket a close of several streams is answered, over RSSL it is not.
-        if place.is_websocket() && matches!(close.target, CloseTarget::Streams(_)) {
+        if connection.is_websocket() && matches!(close.target, CloseTarget::Streams(_)) {
             let text =
                 format!("Processed {count} total stream ids from Batch Close Request. {open_count} Ok.");
             let state = State::new(StreamState::Closed, DataState::Ok).because(StateCode::NONE, &text);
             let answer = Reply::to(&Msg::Close(*msg)).status(state);
-            out.send(place, &answer.to_vec()?);
+            out.send(connection, &answer.to_vec()?);
         }
         Ok(())
     }
 
     /// Whether there was such a stream.
-    fn on_item_close(&mut self, place: Place, stream_id: i32) -> bool {
-        let Some(client) = self.clients.get_mut(&place) else { return false };
+    fn on_item_close(&mut self, connection: PortConnection, stream_id: i32) -> bool {
+        let Some(client) = self.clients.get_mut(&connection) else { return false };
         if !client.streams.contains_key(&stream_id) {
             return client.close_directory(stream_id);
         }
-        self.end_stream(Watcher { place, stream_id });
+        self.end_stream(Watcher { connection, stream_id });
         true
     }
 
-    pub(super) fn on_post(&mut self, place: Place, msg: &PostMsg<'_>, bytes: &[u8], out: &mut impl Outlet) {
+    pub(super) fn on_post(
+        &mut self,
+        connection: PortConnection,
+        msg: &PostMsg<'_>,
+        bytes: &[u8],
+        out: &mut impl Outlet,
+    ) {
         self.counters.posts_in.inc();
-        let Some(client) = self.clients.get(&place) else { return };
+        let Some(client) = self.clients.get(&connection) else { return };
         let (id, stream) = (client.id, client.streams.get(&msg.stream_id).copied());
         let login_stream_id = rdm::login::LOGIN_STREAM_ID;
         let checked = Post::parse(msg).and_then(|post| post.target(login_stream_id));
@@ -162,7 +168,7 @@ impl Core {
         if let Some((code, text)) = refusal {
             self.counters.posts_refused.inc();
             if let Some(nak) = post::nak(msg, code, text) {
-                self.send_ack(place, &nak, out);
+                self.send_ack(connection, &nak, out);
             }
             return;
         }
@@ -174,8 +180,8 @@ impl Core {
         });
     }
 
-    pub(super) fn on_generic(&mut self, place: Place, msg: &GenericMsg<'_>, bytes: &[u8]) {
-        let Some(client) = self.clients.get(&place) else { return };
+    pub(super) fn on_generic(&mut self, connection: PortConnection, msg: &GenericMsg<'_>, bytes: &[u8]) {
+        let Some(client) = self.clients.get(&connection) else { return };
         let Some(stream) = client.streams.get(&msg.stream_id) else {
             self.counters.messages_refused.inc();
             return;

@@ -7,18 +7,24 @@ use server::websocket::PART_BYTES;
 use super::InteractiveEvent;
 use super::client::{Outlet, Stream, Watcher};
 use super::core::Core;
-use super::place::Place;
+use super::port_connection::PortConnection;
 use crate::PublishedItem;
 use crate::table::Slot;
 
 impl Core {
     /// A new stream of a client: it has the image at once, or waits for the application.
-    pub(super) fn add_stream(&mut self, place: Place, stream_id: i32, stream: Stream, out: &mut impl Outlet) {
-        let Some(client) = self.clients.get_mut(&place) else { return };
+    pub(super) fn add_stream(
+        &mut self,
+        connection: PortConnection,
+        stream_id: i32,
+        stream: Stream,
+        out: &mut impl Outlet,
+    ) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
         client.streams.insert(stream_id, stream);
         self.stream_count += 1;
         self.counters.streams.set(self.stream_count);
-        let watcher = Watcher { place, stream_id };
+        let watcher = Watcher { connection, stream_id };
         if let Some(item) = self.items.table.get_mut(stream.slot) {
             item.waiting.push(watcher);
         }
@@ -55,7 +61,7 @@ impl Core {
     /// JSON have ended if it cannot be written so.
     pub(super) fn send_image(&mut self, slot: Slot, to: &[Watcher], solicited: bool, out: &mut impl Outlet) {
         let (websocket, rssl): (Vec<Watcher>, Vec<Watcher>) =
-            to.iter().partition(|watcher| watcher.place.is_websocket());
+            to.iter().partition(|watcher| watcher.connection.is_websocket());
         let form = RefreshForm { solicited, part_bytes: self.config.part_bytes as usize };
         self.send_image_in(slot, form, &rssl, out);
         let form = RefreshForm { solicited, part_bytes: PART_BYTES };
@@ -94,7 +100,7 @@ impl Core {
 
     /// Puts a stream that has its image where it belongs: to those that get updates, or to the paused ones.
     fn place_stream(&mut self, slot: Slot, watcher: Watcher) {
-        let Some(client) = self.clients.get_mut(&watcher.place) else { return };
+        let Some(client) = self.clients.get_mut(&watcher.connection) else { return };
         let Some(stream) = client.streams.get(&watcher.stream_id) else { return };
         let is_paused = stream.is_paused || client.is_paused;
         if stream.streaming
@@ -105,7 +111,7 @@ impl Core {
     }
 
     fn end_snapshot(&mut self, watcher: Watcher) {
-        let stream = self.clients.get(&watcher.place).and_then(|c| c.streams.get(&watcher.stream_id));
+        let stream = self.clients.get(&watcher.connection).and_then(|c| c.streams.get(&watcher.stream_id));
         if stream.is_some_and(|stream| !stream.streaming) {
             self.end_stream(watcher);
         }
@@ -114,7 +120,7 @@ impl Core {
     /// Pauses or resumes a stream by itself. One that is resumed waits for an image, unless it is paused with
     /// all others of its client.
     pub(super) fn set_stream_paused(&mut self, watcher: Watcher, is_paused: bool) {
-        let Some(client) = self.clients.get_mut(&watcher.place) else { return };
+        let Some(client) = self.clients.get_mut(&watcher.connection) else { return };
         let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
         stream.is_paused = is_paused;
         let (slot, is_paused) = (stream.slot, is_paused || client.is_paused);
@@ -122,14 +128,19 @@ impl Core {
     }
 
     /// Pauses or resumes all streams of a client. Those that are resumed get an image.
-    pub(super) fn set_client_paused(&mut self, place: Place, is_paused: bool, out: &mut impl Outlet) {
-        let Some(client) = self.clients.get_mut(&place) else { return };
+    pub(super) fn set_client_paused(
+        &mut self,
+        connection: PortConnection,
+        is_paused: bool,
+        out: &mut impl Outlet,
+    ) {
+        let Some(client) = self.clients.get_mut(&connection) else { return };
         if std::mem::replace(&mut client.is_paused, is_paused) == is_paused {
             return;
         }
         let streams: Vec<(i32, Stream)> = client.streams.iter().map(|(id, stream)| (*id, *stream)).collect();
         for (stream_id, stream) in streams {
-            self.shift(stream.slot, Watcher { place, stream_id }, is_paused || stream.is_paused);
+            self.shift(stream.slot, Watcher { connection, stream_id }, is_paused || stream.is_paused);
             self.answer(stream.slot, out);
         }
     }
@@ -146,7 +157,7 @@ impl Core {
 
     /// Has a stream wait for another image.
     pub(super) fn want_image(&mut self, watcher: Watcher, out: &mut impl Outlet) {
-        let stream = self.clients.get(&watcher.place).and_then(|c| c.streams.get(&watcher.stream_id));
+        let stream = self.clients.get(&watcher.connection).and_then(|c| c.streams.get(&watcher.stream_id));
         let Some(slot) = stream.map(|stream| stream.slot) else { return };
         if let Some(item) = self.items.table.get_mut(slot) {
             item.remove(watcher);
@@ -157,18 +168,22 @@ impl Core {
 
     /// A stream is over; its item may be wanted by nobody any more.
     pub(super) fn end_stream(&mut self, watcher: Watcher) {
-        let Some(client) = self.clients.get_mut(&watcher.place) else { return };
+        let Some(client) = self.clients.get_mut(&watcher.connection) else { return };
         if let Some(stream) = client.streams.remove(&watcher.stream_id) {
-            self.drop_streams(watcher.place, std::iter::once((watcher.stream_id, stream)));
+            self.drop_streams(watcher.connection, std::iter::once((watcher.stream_id, stream)));
         }
     }
 
     /// What follows from streams that are gone.
-    pub(super) fn drop_streams(&mut self, place: Place, streams: impl Iterator<Item = (i32, Stream)>) {
+    pub(super) fn drop_streams(
+        &mut self,
+        connection: PortConnection,
+        streams: impl Iterator<Item = (i32, Stream)>,
+    ) {
         for (stream_id, stream) in streams {
             self.stream_count -= 1;
             let Some(item) = self.items.table.get_mut(stream.slot) else { continue };
-            item.remove(Watcher { place, stream_id });
+            item.remove(Watcher { connection, stream_id });
             if item.is_wanted() {
                 continue;
             }

@@ -12,7 +12,7 @@ use server::ConnectionId;
 
 use super::client::{Outlet, Watcher};
 use super::core::{Core, Fault};
-use super::place::{Place, Port};
+use super::port_connection::{Port, PortConnection};
 use super::{ClientId, InteractiveEvent};
 use crate::{
     GenericSpec, InteractiveConfig, ProviderServiceConfig, PublishError, PublishSpec, PublishedItem,
@@ -27,32 +27,33 @@ const UNWRITABLE: &[u8] = b"not for JSON";
 struct Sent(Vec<(u32, i32, Vec<u8>)>);
 
 impl Outlet for Sent {
-    fn send(&mut self, place: Place, message: &[u8]) {
+    fn send(&mut self, connection: PortConnection, message: &[u8]) {
         let stream_id = Msg::parse(message).expect("legal").stream_id();
-        self.0.push((number(place), stream_id, message.to_vec()));
+        self.0.push((number(connection), stream_id, message.to_vec()));
     }
 
     fn fan_out(&mut self, to: &[Watcher], message: &[u8]) -> bool {
         let is_writable = !message.windows(UNWRITABLE.len()).any(|part| part == UNWRITABLE);
-        let served = to.iter().filter(|watcher| is_writable || !watcher.place.is_websocket());
-        self.0.extend(served.map(|watcher| (number(watcher.place), watcher.stream_id, message.to_vec())));
+        let served = to.iter().filter(|watcher| is_writable || !watcher.connection.is_websocket());
+        self.0
+            .extend(served.map(|watcher| (number(watcher.connection), watcher.stream_id, message.to_vec())));
         let is_image = matches!(Msg::parse(message), Ok(Msg::Refresh(_)));
-        is_writable || !is_image || !to.iter().any(|watcher| watcher.place.is_websocket())
+        is_writable || !is_image || !to.iter().any(|watcher| watcher.connection.is_websocket())
     }
 }
 
-/// Numbers of places at the WebSocket port; those of the RSSL port are below.
+/// Numbers of connections at the WebSocket port; those of the RSSL port are below.
 const WEB: u32 = 100;
 
-fn at(number: u32) -> Place {
+fn at(number: u32) -> PortConnection {
     match number.checked_sub(WEB) {
-        None => Place::rssl(ConnectionId(number)),
-        Some(number) => Place::websocket(ConnectionId(number)),
+        None => PortConnection::rssl(ConnectionId(number)),
+        Some(number) => PortConnection::websocket(ConnectionId(number)),
     }
 }
 
-fn number(place: Place) -> u32 {
-    match place.port() {
+fn number(connection: PortConnection) -> u32 {
+    match connection.port() {
         Port::Rssl(connection) => connection.0,
         Port::WebSocket(connection) => connection.0 + WEB,
     }
@@ -70,12 +71,12 @@ fn world(change: impl FnOnce(&mut InteractiveConfig)) -> World {
     World { core: Core::new(&config).expect("good services"), sent: Sent::default() }
 }
 
-/// A world with clients at places 0 and 1 that are logged in.
+/// A world with clients at connections 0 and 1 that are logged in.
 fn two(change: impl FnOnce(&mut InteractiveConfig)) -> World {
     let mut world = world(change);
-    for place in 0..2 {
-        world.connect(place);
-        world.say(place, &LoginRequest::consumer(b"ada"));
+    for connection in 0..2 {
+        world.connect(connection);
+        world.say(connection, &LoginRequest::consumer(b"ada"));
     }
     world.core.events.clear();
     world.sent.0.clear();
@@ -83,17 +84,17 @@ fn two(change: impl FnOnce(&mut InteractiveConfig)) -> World {
 }
 
 impl World {
-    fn connect(&mut self, place: u32) {
-        self.core.on_connected(at(place), "10.0.0.1:5".parse().expect("an address"), "test".into());
+    fn connect(&mut self, connection: u32) {
+        self.core.on_connected(at(connection), "10.0.0.1:5".parse().expect("an address"), "test".into());
     }
 
-    fn say(&mut self, place: u32, message: &impl ToVec) {
+    fn say(&mut self, connection: u32, message: &impl ToVec) {
         let bytes = message.to_vec().expect("legal");
-        self.core.on_message(at(place), &bytes, &mut self.sent).expect("the connection goes on");
+        self.core.on_message(at(connection), &bytes, &mut self.sent).expect("the connection goes on");
     }
 
-    fn ask(&mut self, place: u32, stream_id: i32, name: &str) {
-        self.say(place, &request(stream_id, name));
+    fn ask(&mut self, connection: u32, stream_id: i32, name: &str) {
+        self.say(connection, &request(stream_id, name));
     }
 
     /// The item that the application is asked for.
@@ -116,15 +117,18 @@ impl World {
 
     /// What was sent since this was last asked, in words: to whom, on which stream, what.
     fn words(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.sent.0).iter().map(|(place, id, bytes)| word(*place, *id, bytes)).collect()
+        std::mem::take(&mut self.sent.0)
+            .iter()
+            .map(|(connection, id, bytes)| word(*connection, *id, bytes))
+            .collect()
     }
 
     fn events(&mut self) -> Vec<InteractiveEvent> {
         std::iter::from_fn(|| self.core.take_event()).collect()
     }
 
-    fn client(&self, place: u32) -> ClientId {
-        self.core.clients[&at(place)].id
+    fn client(&self, connection: u32) -> ClientId {
+        self.core.clients[&at(connection)].id
     }
 }
 
@@ -145,7 +149,7 @@ fn book(w: &mut rwf::Writer<'_>) {
     });
 }
 
-fn word(place: u32, stream_id: i32, bytes: &[u8]) -> String {
+fn word(connection: u32, stream_id: i32, bytes: &[u8]) -> String {
     let msg = Msg::parse(bytes).expect("legal");
     let what = match msg {
         Msg::Refresh(msg) => format!(
@@ -160,7 +164,7 @@ fn word(place: u32, stream_id: i32, bytes: &[u8]) -> String {
         Msg::Generic(msg) => format!("generic {:?}", msg.seq_num),
         other => format!("{other:?}"),
     };
-    format!("{place}/{stream_id} {what}")
+    format!("{connection}/{stream_id} {what}")
 }
 
 #[test]
@@ -189,9 +193,9 @@ fn nobody_gets_anything_before_the_login() {
 #[test]
 fn a_login_waits_for_the_application_if_it_wants_to_be_asked() {
     let mut world = world(|config| config.asks_for_logins = true);
-    for place in 0..2 {
-        world.connect(place);
-        world.say(place, &LoginRequest::consumer(b"ada"));
+    for connection in 0..2 {
+        world.connect(connection);
+        world.say(connection, &LoginRequest::consumer(b"ada"));
     }
     assert_eq!(world.words(), [""; 0]);
     let (ada, bob) = (world.client(0), world.client(1));
@@ -422,7 +426,7 @@ fn posts_come_with_a_ticket_for_their_answer() {
     );
     world.core.on_closed(at(0), "gone".into());
     world.connect(0);
-    assert!(!world.core.answer_post(*ticket, None, &mut world.sent), "another client is at the place");
+    assert!(!world.core.answer_post(*ticket, None, &mut world.sent), "another client is at the connection");
     let counts = &world.core.counters;
     assert_eq!((counts.posts_in.get(), counts.posts_refused.get(), counts.acks_out.get()), (3, 2, 3));
 }
@@ -510,9 +514,9 @@ fn a_change_of_a_service_is_told_to_who_listens() {
 /// A world with a client at each port, both with a stream of one item, which has an image.
 fn mixed() -> (World, PublishedItem) {
     let mut world = world(|_| ());
-    for place in [0, WEB] {
-        world.connect(place);
-        world.say(place, &LoginRequest::consumer(b"ada"));
+    for connection in [0, WEB] {
+        world.connect(connection);
+        world.say(connection, &LoginRequest::consumer(b"ada"));
     }
     world.core.events.clear();
     world.ask(0, 5, "A");
@@ -593,8 +597,8 @@ fn dictionaries_and_images_are_one_message_over_websocket() {
     dictionary.load_fields(text.as_bytes()).expect("a dictionary");
     world.core.set_dictionary(std::sync::Arc::new(dictionary));
     let request = DictionaryRequest::new(3, 1, DictionaryKind::Fields);
-    let counts = [0, WEB].map(|place| {
-        world.say(place, &request);
+    let counts = [0, WEB].map(|connection| {
+        world.say(connection, &request);
         world.words().len()
     });
     assert!(counts[0] > 1 && counts[1] == 1, "{counts:?}");
@@ -602,8 +606,8 @@ fn dictionaries_and_images_are_one_message_over_websocket() {
     let spec = PublishSpec::new(Domain::MARKET_BY_PRICE, "S", "BOOK");
     let item = world.core.item(&spec).expect("a service");
     world.core.refresh(item, &RefreshSpec::map(), book, &mut world.sent).expect("a map");
-    let counts = [0, WEB].map(|place| {
-        world.say(place, &ItemRequest { domain: Domain::MARKET_BY_PRICE, ..self::request(9, "BOOK") });
+    let counts = [0, WEB].map(|connection| {
+        world.say(connection, &ItemRequest { domain: Domain::MARKET_BY_PRICE, ..self::request(9, "BOOK") });
         world.words().len()
     });
     assert!(counts[0] > 2 && counts[1] == 1, "{counts:?}");

@@ -13,7 +13,7 @@ use units::Nanos;
 
 use super::session::Session;
 use super::{ItemError, ProviderEvent, PublishSpec, PublishedItem, PublishedTicket};
-use crate::connector::{Connector, Offer, seconds};
+use crate::connector::{Connector, connect_options, seconds};
 use crate::lifecycle::Lifecycle;
 use crate::{Attempt, ConnectFailure, Endpoint, Identity, ProviderConfig, Socket, StartError};
 
@@ -38,17 +38,8 @@ impl ProviderCore {
     /// services that share a name.
     pub fn new(config: &ProviderConfig, identity: &Identity, seed: u64) -> Result<ProviderCore, StartError> {
         let counters = Arc::new(ProviderSession::default());
-        let offer = Offer {
-            connect_timeout_ms: config.connect_timeout_ms,
-            ping_timeout_s: config.ping_timeout_s,
-            component: &config.component,
-            compression: config.compression,
-            identity,
-            message_max_bytes: MESSAGE_MAX_BYTES,
-            backlog_max_bytes: config.backlog_max_bytes,
-        };
-        let delays_ms = (config.reconnect_delay_min_ms, config.reconnect_delay_max_ms);
-        let mut plan = offer.plan(&config.hosts, delays_ms, seed)?;
+        let options = connect_options!(config, identity, MESSAGE_MAX_BYTES);
+        let mut plan = options.plan(&config.hosts, seed)?;
         plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters))?;
         Ok(ProviderCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
@@ -94,7 +85,7 @@ impl ProviderCore {
         let unknown = RdmError::UnknownService { service_id: 0 };
         let service_id = self.life.session.directory.service_by_name(name).ok_or(unknown)?.id;
         let delta = self.life.session.directory.change(service_id, change)?;
-        self.life.session.tell_directory(delta);
+        self.life.session.announce_changes(delta);
         Ok(())
     }
 

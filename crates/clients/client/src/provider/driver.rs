@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Deref;
 use std::time::Duration;
 
-use net::{Resolver, clock};
+use net::clock;
 use rdm::RdmError;
 use rdm::directory::Service;
 use rwf::{Dictionary, Domain, NakCode, State, Writer};
@@ -13,7 +13,7 @@ use super::{
     ItemError, ProviderCore, ProviderEvent, PublishError, PublishSpec, Published, PublishedItem,
     PublishedTicket, RefreshSpec, UpdateSpec,
 };
-use crate::driver::{Driver, loop_calls};
+use crate::driver::{Driver, driver_calls};
 use crate::wire::READS_MAX;
 use crate::{Identity, ProviderConfig, StartError};
 
@@ -64,13 +64,6 @@ impl Provider {
     #[must_use]
     pub fn with_dictionary(mut self, dictionary: &Dictionary) -> Provider {
         self.driver.core.set_dictionary(dictionary);
-        self
-    }
-
-    /// The same with another resolver of host names than the system's.
-    #[must_use]
-    pub fn with_resolver(mut self, resolver: Resolver) -> Provider {
-        self.driver.set_resolver(resolver);
         self
     }
 
@@ -159,19 +152,6 @@ impl Provider {
         self.driver.flush()
     }
 
-    /// Waits for events, for at most `timeout`, and gives all that there are to `on_event`. Returns their
-    /// number. What was published is written.
-    ///
-    /// # Errors
-    /// The system refuses to wait for the socket. What happens to connections comes as events.
-    pub fn dispatch<F: FnMut(ProviderEvent<'_>)>(
-        &mut self,
-        timeout: Duration,
-        on_event: &mut F,
-    ) -> io::Result<usize> {
-        self.driver.dispatch(timeout, on_event)
-    }
-
     /// Bytes that wait for the server.
     #[must_use]
     pub fn backlog_bytes(&mut self) -> usize {
@@ -204,14 +184,9 @@ impl Provider {
         self.driver.core.stop(&mut |_| ());
         self.driver.close();
     }
-
-    /// Begins again after a login that was refused for good.
-    pub fn restart(&mut self) {
-        self.driver.core.restart(clock::monotonic());
-    }
 }
 
-loop_calls!(Provider, ProviderEvent);
+driver_calls!(Provider, ProviderEvent);
 
 impl Deref for Provider {
     type Target = ProviderCore;

@@ -16,7 +16,7 @@ use units::Nanos;
 
 use super::items::{Items, Pumped};
 use super::{ProviderEvent, PublishedItem, PublishedTicket};
-use crate::lifecycle::{SessionLayer, Tallies, tallies};
+use crate::lifecycle::{ConnectCounters, SessionLayer, connect_counters};
 use crate::login::{self, LoginAnswer, LoginTexts};
 use crate::{DisconnectReason, HostPort, Identity, ProviderConfig};
 
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     pub(super) dictionary: Option<Arc<Dictionary>>,
     pub(super) message: Encoding,
     /// [`ProviderEvent::Ready`] has been told, on this connection.
-    is_ready_told: bool,
+    is_ready_reported: bool,
     /// The backlog was full: what is due goes when there is room.
     is_held: bool,
     /// There may be something to send, or to tell.
@@ -84,7 +84,7 @@ impl Session {
             rules: FieldRules::default(),
             dictionary: None,
             message: Encoding::default(),
-            is_ready_told: false,
+            is_ready_reported: false,
             is_held: false,
             is_pump_due: false,
             login_count: 0,
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Notes a change of the directory that the server is to be told, if it knows the directory.
-    pub(super) fn tell_directory(&mut self, delta: Option<ServiceDelta>) {
+    pub(super) fn announce_changes(&mut self, delta: Option<ServiceDelta>) {
         if self.is_open() {
             self.deltas.extend(delta);
             self.is_pump_due = true;
@@ -217,8 +217,8 @@ impl SessionLayer for Session {
         ProviderEvent::Disconnected { host, reason, retry_in }
     }
 
-    fn tallies(&self) -> Tallies<'_> {
-        tallies!(self.counters, Some(&self.counters.messages_refused))
+    fn connect_counters(&self) -> ConnectCounters<'_> {
+        connect_counters!(self.counters, Some(&self.counters.messages_refused))
     }
 
     fn is_logged_in(&self) -> bool {
@@ -312,7 +312,7 @@ impl SessionLayer for Session {
                 }
             }
         }
-        if !std::mem::replace(&mut self.is_ready_told, true) {
+        if !std::mem::replace(&mut self.is_ready_reported, true) {
             let (images_count, wants_images) = (self.items.republished_count, !self.keep_images);
             sink(ProviderEvent::Ready { images_count, wants_images });
         }
@@ -322,7 +322,7 @@ impl SessionLayer for Session {
         self.stage = Stage::Down;
         self.deltas.clear();
         self.items.on_disconnected();
-        self.is_ready_told = false;
+        self.is_ready_reported = false;
         self.is_held = false;
         self.is_pump_due = false;
     }

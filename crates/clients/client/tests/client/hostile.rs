@@ -70,7 +70,7 @@ fn no_server_makes_a_consumer_panic_and_each_fault_ends_in_another_attempt() {
     let mut lost = 0;
     for (session, name) in SESSIONS.iter().enumerate() {
         let whole = to_client(name);
-        for seed in 0..150 {
+        testkit::for_each_seed!(0..150, |seed| {
             let mut rng = Rng::new(seed << 8 | session as u64);
             let mut bytes = whole.clone();
             spoil(&mut bytes, &mut rng);
@@ -108,15 +108,15 @@ fn no_server_makes_a_consumer_panic_and_each_fault_ends_in_another_attempt() {
             lost += u64::from(core.counters().messages_refused.get() > 0);
             assert!(core.next_wakeup() < Nanos::NEVER, "another attempt is due");
             assert!(core.item_count() <= 5);
-        }
+        });
     }
-    assert!(lost > 50, "many of the changes reach the messages: {lost}");
+    assert!(testkit::repeat::is_one_seed() || lost > 50, "many of the changes reach the messages: {lost}");
 }
 
 #[test]
 fn no_server_makes_a_provider_panic() {
     let whole = to_client("ni");
-    for seed in 0..1_000 {
+    testkit::for_each_seed!(0..1_000, |seed| {
         let mut rng = Rng::new(seed);
         let mut bytes = whole.clone();
         for _ in 0..2 {
@@ -136,5 +136,5 @@ fn no_server_makes_a_provider_panic() {
         let _ = core.update(item, &UpdateSpec::default(), payload).expect("kept or sent");
         core.on_disconnected(now, Disconnect::SocketError, &mut |_| ());
         assert!(!core.is_logged_in() && core.image(item).is_some());
-    }
+    });
 }

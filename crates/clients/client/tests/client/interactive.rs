@@ -214,7 +214,7 @@ fn logins_and_items_are_refused_as_the_application_says() {
     assert_eq!(pair.provider.counters().logins_refused.get(), 1);
 }
 
-/// A file of the certificates that room `net` tests with: they are for `localhost` and 127.0.0.1.
+/// A file of the certificates that crate `net` tests with: they are for `localhost` and 127.0.0.1.
 fn pem(name: &str) -> String {
     format!("{}/../../io/net/testdata/tls/{name}.pem", env!("CARGO_MANIFEST_DIR"))
 }

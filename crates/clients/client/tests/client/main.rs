@@ -1,13 +1,13 @@
 //! Consumer and provider against servers that are scripted, recorded, or real sockets.
 
 mod consumers;
+mod dialled;
 mod dictionary;
 mod group;
 mod hostile;
 mod interactive;
 mod interactive_web;
 mod items;
-mod lines;
 mod names;
 mod newcomer;
 mod provider;

@@ -5,14 +5,14 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use counters::table::Line as Counters;
+use counters::table::DialledConnection as Counters;
 use net::{Poller, Resolver, Token, clock, tcp};
 use tickcast_client::{
-    ConnectFailure, Consumer, ConsumerConfig, ConsumerEvent, DisconnectReason, HostPort, Identity, Line,
-    LineConfig, LineEvent, Provider, ProviderConfig, ProviderEvent, ProviderServiceConfig,
+    ConnectFailure, Consumer, ConsumerConfig, ConsumerEvent, DialledConfig, DialledConnection, DialledEvent,
+    DisconnectReason, HostPort, Identity, Provider, ProviderConfig, ProviderEvent, ProviderServiceConfig,
 };
 
-use crate::lines::{drive, is_connected};
+use crate::dialled::{drive, is_connected};
 use crate::sockets::{LIMIT, TestServer};
 
 fn addresses(last: &[u8]) -> Vec<SocketAddr> {
@@ -38,27 +38,28 @@ fn named(server: &TestServer) -> HostPort {
     HostPort::new("provider.test", server.hosts()[0].port())
 }
 
-fn line(host: HostPort, resolver: Resolver, config: &LineConfig) -> (Line, Arc<Counters>) {
+fn dial(host: HostPort, resolver: Resolver, config: &DialledConfig) -> (DialledConnection, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
-    let line = Line::new(config, &[host], &Identity::default(), 1, Arc::clone(&counters)).expect("good");
-    (line.with_resolver(resolver), counters)
+    let connection = DialledConnection::new(config, &[host], &Identity::default(), 1, Arc::clone(&counters))
+        .expect("good");
+    (connection.with_resolver(resolver), counters)
 }
 
 #[test]
-fn a_thread_goes_on_with_its_other_lines_while_a_name_is_looked_up() {
+fn a_thread_goes_on_with_its_other_connections_while_a_name_is_looked_up() {
     let (slow, quick) = (TestServer::start(), TestServer::start());
     let (resolver, answers) = hanging();
-    let (mut waiting, counters) = line(named(&slow), resolver, &LineConfig::default());
-    let (mut other, _) = line(quick.hosts().remove(0), known(&[]), &LineConfig::default());
+    let (mut waiting, counters) = dial(named(&slow), resolver, &DialledConfig::default());
+    let (mut other, _) = dial(quick.hosts().remove(0), known(&[]), &DialledConfig::default());
     let mut poller = Poller::new().expect("descriptors");
     let mut connected = [false; 2];
     let mut answers = Some(answers);
     let end = clock::monotonic().after(LIMIT);
     loop {
-        for (place, line) in [&mut waiting, &mut other].into_iter().enumerate() {
-            line.work(&mut |event| connected[place] |= is_connected(event));
-            line.flush(clock::monotonic());
-            line.arm(poller.registrar(), Token(place as u64)).expect("a poller");
+        for (place, connection) in [&mut waiting, &mut other].into_iter().enumerate() {
+            connection.work(&mut |event| connected[place] |= is_connected(event));
+            connection.flush(clock::monotonic());
+            connection.arm(poller.registrar(), Token(place as u64)).expect("a poller");
         }
         if connected == [true; 2] {
             break;
@@ -82,9 +83,9 @@ fn addresses_of_a_name_are_tried_in_turn_within_one_attempt() {
     let server = TestServer::start();
     // Nobody listens at the first, and the second does not answer.
     let silent = Silent::at(named(&server).port());
-    let config = LineConfig { connect_timeout_ms: 1_500, ..LineConfig::default() };
-    let (mut line, counters) = line(named(&server), known(&[2, 3, 1]), &config);
-    drive(&mut line, &mut Poller::new().expect("descriptors"), is_connected);
+    let config = DialledConfig { connect_timeout_ms: 1_500, ..DialledConfig::default() };
+    let (mut connection, counters) = dial(named(&server), known(&[2, 3, 1]), &config);
+    drive(&mut connection, &mut Poller::new().expect("descriptors"), is_connected);
     assert_eq!((counters.connect_attempts.get(), counters.connect_failures.get()), (1, 0));
     drop(silent);
 }
@@ -110,34 +111,35 @@ fn the_next_attempt_begins_with_the_next_address() {
     // What is at the first address takes connections and says nothing.
     let address = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 2), named(&server).port());
     let mute = tcp::listen(address).expect("nobody is at that address");
-    let config = LineConfig { connect_timeout_ms: 50, reconnect_delay_min_ms: 1, ..LineConfig::default() };
-    let (mut line, counters) = line(named(&server), known(&[2, 1]), &config);
-    drive(&mut line, &mut Poller::new().expect("descriptors"), is_connected);
+    let config =
+        DialledConfig { connect_timeout_ms: 50, reconnect_delay_min_ms: 1, ..DialledConfig::default() };
+    let (mut connection, counters) = dial(named(&server), known(&[2, 1]), &config);
+    drive(&mut connection, &mut Poller::new().expect("descriptors"), is_connected);
     assert!(counters.connect_failures.get() >= 1);
     assert!(tcp::accept(&mute).expect("descriptors").is_some());
 }
 
-/// Drives a line through its next failure.
-fn failure(line: &mut Line, poller: &mut Poller) -> DisconnectReason {
+/// Drives a connection through its next failure.
+fn failure(connection: &mut DialledConnection, poller: &mut Poller) -> DisconnectReason {
     let mut failure = None;
-    drive(line, poller, |event| match event {
-        LineEvent::Disconnected { reason, .. } => {
+    drive(connection, poller, |event| match event {
+        DialledEvent::Disconnected { reason, .. } => {
             failure = Some(reason);
             true
         }
         _ => false,
     });
-    failure.expect("the line was driven up to it")
+    failure.expect("the connection was driven up to it")
 }
 
 #[test]
 fn a_name_that_is_not_resolved_is_an_attempt_that_failed_with_its_reason() {
     let nobody = HostPort::new("nobody.test", 1);
-    let config = LineConfig { reconnect_delay_min_ms: 1, ..LineConfig::default() };
-    let (mut line, counters) = line(nobody, known(&[]), &config);
+    let config = DialledConfig { reconnect_delay_min_ms: 1, ..DialledConfig::default() };
+    let (mut connection, counters) = dial(nobody, known(&[]), &config);
     let mut poller = Poller::new().expect("descriptors");
     for count in 1..=2 {
-        let reason = failure(&mut line, &mut poller);
+        let reason = failure(&mut connection, &mut poller);
         assert_eq!(reason, DisconnectReason::Connect(ConnectFailure::UnknownHost));
         assert_eq!((counters.connect_failures.get(), counters.lookup_failures.get()), (count, count));
     }
@@ -147,11 +149,12 @@ fn a_name_that_is_not_resolved_is_an_attempt_that_failed_with_its_reason() {
 fn a_look_up_that_hangs_ends_with_its_attempt_and_its_late_answer_serves_the_next() {
     let server = TestServer::start();
     let (resolver, answers) = hanging();
-    let config = LineConfig { connect_timeout_ms: 20, reconnect_delay_min_ms: 1, ..LineConfig::default() };
-    let (mut line, counters) = line(named(&server), resolver, &config);
+    let config =
+        DialledConfig { connect_timeout_ms: 20, reconnect_delay_min_ms: 1, ..DialledConfig::default() };
+    let (mut connection, counters) = dial(named(&server), resolver, &config);
     let mut poller = Poller::new().expect("descriptors");
     for _ in 0..3 {
-        let reason = failure(&mut line, &mut poller);
+        let reason = failure(&mut connection, &mut poller);
         let late = DisconnectReason::Connect(ConnectFailure::LookupTimeout { limit_ms: 20 });
         assert_eq!(reason, late);
     }
@@ -160,7 +163,7 @@ fn a_look_up_that_hangs_ends_with_its_attempt_and_its_late_answer_serves_the_nex
     for _ in 0..2 {
         answers.send(addresses(&[1])).expect("it is waited for");
     }
-    drive(&mut line, &mut poller, is_connected);
+    drive(&mut connection, &mut poller, is_connected);
 }
 
 #[test]

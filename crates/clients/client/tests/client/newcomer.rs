@@ -7,10 +7,10 @@ use rdm::login::{BatchSupport, Features, LoginStatus};
 use tickcast_client::rwf::dictionary::{Field, FieldType};
 use tickcast_client::rwf::{self, FieldListWriter, UpdateMsg, encode_to_vec};
 use tickcast_client::{
-    Consumer, DataState, DataType, DecodeError, Dictionary, DictionaryFault, Domain, Enum, FieldError,
-    FieldProblem, GenericSpec, HostPort, HostPortError, InteractiveConfig, InteractiveProvider, ItemHandle,
-    OwnedEvent, OwnedItemEvent, PostSpec, ProviderConfig, ProviderCore, ProviderServiceConfig, PublishError,
-    PublishSpec, Published, Real, RefreshSpec, RmtesString, State, StreamState, SubscribeError, TellError,
+    Consumer, ConsumerSendError, DataState, DataType, DecodeError, Dictionary, DictionaryFault, Domain, Enum,
+    FieldError, FieldProblem, GenericSpec, HostPort, HostPortError, InteractiveConfig, InteractiveProvider,
+    ItemHandle, OwnedEvent, OwnedItemEvent, PostSpec, ProviderConfig, ProviderCore, ProviderServiceConfig,
+    PublishError, PublishSpec, Published, Real, RefreshSpec, RmtesString, State, StreamState, SubscribeError,
     UpdateSpec, Value, Writer,
 };
 
@@ -127,13 +127,13 @@ fn errors_are_readable_where_main_prints_them() {
     let debugged = [
         format!("{:?}", "localhost".parse::<HostPort>().expect_err("no port")),
         format!("{:?}", SubscribeError::NotAnItemDomain(Domain::LOGIN)),
-        format!("{:?}", TellError::NotLoggedIn),
+        format!("{:?}", ConsumerSendError::NotLoggedIn),
         format!("{:?}", PublishError::NoImage),
     ];
     let shown = [
         HostPortError::NoPort.to_string(),
         SubscribeError::NotAnItemDomain(Domain::LOGIN).to_string(),
-        TellError::NotLoggedIn.to_string(),
+        ConsumerSendError::NotLoggedIn.to_string(),
         PublishError::NoImage.to_string(),
     ];
     assert_eq!(debugged, shown);

@@ -440,12 +440,15 @@ fn items_of_a_batch_go_in_one_message_to_each_server() {
 #[test]
 fn nothing_is_lost_or_doubled_whatever_happens_to_the_servers() {
     let (mut switches, mut waits) = (0, 0);
-    for seed in 0..200 {
+    testkit::for_each_seed!(0..200, |seed| {
         let group = Chance::new(seed).run();
         switches += group.counts().switches.get();
         waits += group.counts().waits.get();
-    }
-    assert!(switches > 400 && waits > 40, "{switches} switches, {waits} waits");
+    });
+    assert!(
+        testkit::repeat::is_one_seed() || switches > 400 && waits > 40,
+        "{switches} switches, {waits} waits"
+    );
 }
 
 struct Chance {

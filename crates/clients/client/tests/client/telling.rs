@@ -11,8 +11,8 @@ use rwf::{
     StateCode, StatusMsg, StreamState,
 };
 use tickcast_client::{
-    Capability, ConsumerConfig, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
-    TellError,
+    Capability, ConsumerConfig, ConsumerSendError, GenericSpec, ItemHandle, ItemRequestSpec, ItemView,
+    PostId, PostSpec,
 };
 
 use crate::consumers::{Consumers, plain};
@@ -122,7 +122,7 @@ fn an_item_is_paused_without_an_image_and_resumed_with_one() {
     world.core.resume(handle).expect("known");
     assert_eq!(flags(&mut world), (3, false, false), "two changes in one turn are one message");
     assert!(world.core.unsubscribe(handle));
-    assert_eq!(world.core.resume(handle), Err(TellError::UnknownItem));
+    assert_eq!(world.core.resume(handle), Err(ConsumerSendError::UnknownItem));
 }
 
 #[test]
@@ -167,22 +167,22 @@ fn a_token_takes_the_place_of_the_user_at_once() {
 #[test]
 fn what_the_server_does_not_announce_is_refused_to_the_application() {
     let (mut world, handle) = open(Features::default(), |_| ());
-    let refused = |capability| Err(TellError::NotSupported(capability));
+    let refused = |capability| Err(ConsumerSendError::NotSupported(capability));
     assert_eq!(world.core.pause(handle), refused(Capability::PauseResume));
     assert_eq!(world.core.pause_all(), refused(Capability::PauseResume));
     assert_eq!(world.core.set_view(handle, None), refused(Capability::Views));
     let now = world.now;
     let posted = world.core.post(now, handle, &PostSpec::default(), |w| w.bytes(&fields(1)));
-    assert_eq!(posted, Err(TellError::NotSupported(Capability::Posts)));
+    assert_eq!(posted, Err(ConsumerSendError::NotSupported(Capability::Posts)));
     assert_eq!(
-        TellError::NotSupported(Capability::Posts).to_string(),
+        ConsumerSendError::NotSupported(Capability::Posts).to_string(),
         "the server does not announce posting"
     );
     world.settle();
     assert!(world.server().inbox.is_empty());
 }
 
-fn post(world: &mut Consumers, handle: ItemHandle, spec: &PostSpec<'_>) -> Result<PostId, TellError> {
+fn post(world: &mut Consumers, handle: ItemHandle, spec: &PostSpec<'_>) -> Result<PostId, ConsumerSendError> {
     let now = world.now;
     world.core.post(now, handle, spec, |w| w.bytes(&fields(7)))
 }
@@ -229,7 +229,7 @@ fn each_post_is_answered_once_by_time_or_by_the_end_of_the_connection_if_not_by_
     post(&mut world, handle, &PostSpec { tag: 1, ..PostSpec::default() }).expect("open");
     world.advance(10 * SECOND);
     post(&mut world, handle, &PostSpec { tag: 2, ..PostSpec::default() }).expect("open");
-    let full = Err(TellError::TooManyPosts { max: 2 });
+    let full = Err(ConsumerSendError::TooManyPosts { max: 2 });
     assert_eq!(post(&mut world, handle, &PostSpec::default()), full);
     let unacked = PostSpec { ack: false, ..PostSpec::default() };
     assert_eq!(post(&mut world, handle, &unacked), Ok(PostId(3)), "it waits for nothing");
@@ -237,7 +237,7 @@ fn each_post_is_answered_once_by_time_or_by_the_end_of_the_connection_if_not_by_
     assert_eq!(world.words(), ["post 1 of 1 on stream: TimedOut"]);
     world.cut();
     assert!(world.words().contains(&"post 2 of 2 on stream: Lost".to_owned()));
-    assert_eq!(post(&mut world, handle, &PostSpec::default()), Err(TellError::NotOpen));
+    assert_eq!(post(&mut world, handle, &PostSpec::default()), Err(ConsumerSendError::NotOpen));
     assert_eq!((world.counts().posts_out.get(), world.counts().posts_unanswered.get()), (3, 2));
     world.advance(30 * SECOND);
     assert!(!world.words().iter().any(|word| word.starts_with("post")));
@@ -252,14 +252,17 @@ fn posts_that_cannot_go_say_why() {
         world.core.post_off_stream(now, item, &spec, |w| w.bytes(&vec![0; len]))
     };
     let price = Domain::MARKET_PRICE;
-    assert_eq!(off(("T", price, "X"), 1), Err(TellError::UnknownService));
-    assert_eq!(off(("S", price, ""), 1), Err(TellError::NameLength { bytes: 0, max: 255 }));
-    assert!(matches!(off(("S", price, "X"), 70_000), Err(TellError::TooLong { limit_bytes: 65_536, .. })));
+    assert_eq!(off(("T", price, "X"), 1), Err(ConsumerSendError::UnknownService));
+    assert_eq!(off(("S", price, ""), 1), Err(ConsumerSendError::NameLength { bytes: 0, max: 255 }));
+    assert!(matches!(
+        off(("S", price, "X"), 70_000),
+        Err(ConsumerSendError::TooLong { limit_bytes: 65_536, .. })
+    ));
     off(("S", price, "X"), 40_000).expect("room");
-    assert!(matches!(off(("S", price, "X"), 40_000), Err(TellError::WouldBlock { .. })));
+    assert!(matches!(off(("S", price, "X"), 40_000), Err(ConsumerSendError::WouldBlock { .. })));
     assert_eq!(world.counts().posts_out.get(), 1);
     assert!(world.core.unsubscribe(handle));
-    assert_eq!(post(&mut world, handle, &PostSpec::default()), Err(TellError::UnknownItem));
+    assert_eq!(post(&mut world, handle, &PostSpec::default()), Err(ConsumerSendError::UnknownItem));
 }
 
 #[test]
@@ -278,7 +281,7 @@ fn generic_messages_go_both_ways() {
     assert_eq!(world.words(), ["I generic open/ok"]);
     assert_eq!((world.counts().generics_out.get(), world.counts().generics_in.get()), (1, 1));
     world.cut();
-    assert_eq!(world.core.send_generic(handle, &spec, |_| ()), Err(TellError::NotOpen));
+    assert_eq!(world.core.send_generic(handle, &spec, |_| ()), Err(ConsumerSendError::NotOpen));
 }
 
 const NAMES: [&str; 3] = ["A", "B", "C"];

@@ -7,7 +7,8 @@
 //! done at once.
 //!
 //! Few sweeps wait, whatever providers do. Of those that have not begun a later one of the same provider about the same
-//! services takes the place; of states of many [`super::said::SAID_MAX`] wait, and then the provider does ([`super::waiting`]).
+//! services takes the place; of states of many [`BULK_CHANGES_MAX`](super::bulk_changes::BULK_CHANGES_MAX) wait, and then
+//! the provider does ([`super::waiting`]).
 //!
 //! [`DistributorConfig::cleanups_per_turn`]: super::DistributorConfig::cleanups_per_turn
 
@@ -18,13 +19,13 @@ use units::Nanos;
 
 use super::Distributor;
 use super::base::{PeerId, ProviderId};
-use super::item::Upstream;
+use super::item::ItemSupply;
 use super::items::Items;
 use super::notices::ProviderNotice;
 use super::provider::Target;
 use super::sink::DistributorSink;
 use super::status::{NOT_FOUND, SUSPECT, report};
-use super::sweep::{Cleanups, Departed, Fate, Places, Range, Sweep, What};
+use super::sweep::{Cleanups, Departed, Fate, ItemIndices, Range, Sweep, What};
 use super::unknown::Step;
 use crate::key::ItemKey;
 
@@ -123,8 +124,8 @@ impl Items {
             _ => 0,
         };
         let theirs = self.cleanups.sweeps.iter().enumerate().rev().filter(|(_, s)| s.provider == provider);
-        let mut since =
-            theirs.take_while(|(_, s)| !s.is_begun && s.number > since && !matches!(s.what, What::Said(_)));
+        let mut since = theirs
+            .take_while(|(_, s)| !s.is_begun && s.number > since && !matches!(s.what, What::BulkChanges(_)));
         since.find(|(_, s)| s.what.is_done_by(what)).map(|(at, _)| at)
     }
 
@@ -135,7 +136,7 @@ impl Items {
         &mut self,
         now: Nanos,
         provider: ProviderId,
-        (services, places): (BTreeMap<u16, Fate>, BTreeMap<u16, Places>),
+        (services, places): (BTreeMap<u16, Fate>, BTreeMap<u16, ItemIndices>),
         text: &'static str,
         sink: &mut impl DistributorSink,
     ) {
@@ -219,8 +220,8 @@ impl Items {
         let (provider, service) = (sweep.provider, item.key.service);
         match &mut sweep.what {
             &mut What::Unasked(of, state) => {
-                let upstream = item.upstream;
-                let is_asked = upstream.is_asked_for() && upstream.provider() == Some(provider);
+                let supply = item.supply;
+                let is_asked = supply.is_asked_for() && supply.provider() == Some(provider);
                 if is_asked && of.is_none_or(|of| of == service) {
                     self.item_lost(now, index, state, sink);
                 }
@@ -235,9 +236,9 @@ impl Items {
                     services.insert(service, fate);
                 }
             }
-            What::Said(said) => {
+            What::BulkChanges(said) => {
                 if let Some(said) = said.about(service) {
-                    self.take_said(now, (provider, index), (&said, before), sink);
+                    self.take_bulk_change(now, (provider, index), (&said, before), sink);
                 }
             }
             What::Withdrawn(id) => {
@@ -258,11 +259,11 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         self.end_standby(provider, index);
-        let upstream = self.table[index].upstream;
-        let was_its = upstream.provider() == Some(provider);
+        let supply = self.table[index].supply;
+        let was_its = supply.provider() == Some(provider);
         if was_its && self.hand_over(now, index, sink) {
             fate.moved += 1;
-        } else if was_its || upstream == Upstream::None && fate.providers == 0 {
+        } else if was_its || supply == ItemSupply::None && fate.providers == 0 {
             self.forget_stream(index);
             self.suspect(now, index, SUSPECT.because(StateCode::NONE, text), sink);
             fate.suspect += 1;
@@ -274,7 +275,7 @@ impl Items {
         let services = match sweep.what {
             What::Unpublished(services, _) => services,
             What::Withdrawn(id) => return self.end_service(id, sweep.number, sink),
-            What::Unasked(..) | What::Said(_) => return,
+            What::Unasked(..) | What::BulkChanges(_) => return,
         };
         for (id, Fate { providers, moved, suspect }) in services {
             let Some(service) = self.suppliers.services.get(&id) else { continue };

@@ -15,7 +15,7 @@ use super::service::{PublishedService, Supply, Untaken};
 use super::sink::DistributorSink;
 use super::stream::Stream;
 use super::suppliers::Suppliers;
-use super::sweep::Places;
+use super::sweep::ItemIndices;
 use crate::backbone::can_be_topic;
 
 /// What several providers offer as one service: it is up if one is, takes requests if one does, has the
@@ -40,7 +40,7 @@ fn together<'o>(before: &Service, offers: impl Iterator<Item = &'o Service> + Cl
 }
 
 /// Whether directories can hold a service: its parts came in several messages, and servers add to them.
-fn can_be_told(definition: &Service) -> bool {
+fn is_encodable(definition: &Service) -> bool {
     let refresh = DirectoryRefresh::publish(0, Filter::ALL, [definition]);
     let bytes = refresh.ok().and_then(|refresh| refresh.to_vec().ok());
     bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
@@ -82,7 +82,7 @@ impl Suppliers {
 /// The directory of a provider.
 impl Suppliers {
     /// The items that a provider has published of services, which it publishes no longer.
-    pub(super) fn take_places(&mut self, provider: ProviderId, ids: &[u16]) -> BTreeMap<u16, Places> {
+    pub(super) fn take_places(&mut self, provider: ProviderId, ids: &[u16]) -> BTreeMap<u16, ItemIndices> {
         let Some(known) = self.providers.get_mut(&provider) else { return BTreeMap::new() };
         ids.iter().filter_map(|id| known.places.remove_entry(id)).collect()
     }
@@ -147,7 +147,7 @@ impl Suppliers {
         if !can_be_topic(&definition.info.name) {
             return Err(Untaken::For(RefusedService::Unnamable));
         }
-        if !can_be_told(&definition) {
+        if !is_encodable(&definition) {
             return Err(Untaken::For(RefusedService::Unfit));
         }
         definition.id = self.service_id(&definition)?;

@@ -116,6 +116,7 @@ mod tests {
 
     #[test]
     fn long_and_short_ranges_give_the_same_items() {
+        let _repeat = testkit::repeat!();
         let mut ring = IdRing::new(10_000);
         let mut rng = units::Rng::new(1);
         let ids: Vec<u32> = (0..10_000).map(|_| (rng.next_u64() % 700) as u32).collect();

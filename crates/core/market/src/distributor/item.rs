@@ -18,7 +18,7 @@ pub(super) struct Item {
     /// Peers that wait for its first whole image, or for their turn to get it.
     pub(super) waiting: Vec<PeerId>,
     /// Where it comes from.
-    pub(super) upstream: Upstream,
+    pub(super) supply: ItemSupply,
     /// What others publish of it, in the order in which they came.
     pub(super) standbys: Vec<Standby>,
 }
@@ -38,13 +38,13 @@ impl Item {
 impl Item {
     /// Whether a provider supplies it, or stands by.
     pub(super) fn is_supplied_by(&self, provider: ProviderId) -> bool {
-        self.upstream.provider() == Some(provider) || self.standbys.iter().any(|s| s.provider == provider)
+        self.supply.provider() == Some(provider) || self.standbys.iter().any(|s| s.provider == provider)
     }
 }
 
 /// Where an item comes from at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Upstream {
+pub(super) enum ItemSupply {
     /// Nobody supplies it.
     #[default]
     None,
@@ -62,22 +62,22 @@ pub(super) enum Upstream {
     Lingering { provider: ProviderId, stream_id: i32, due: Due },
 }
 
-impl Upstream {
+impl ItemSupply {
     /// Whether it belongs to a service whose items are asked for.
     pub(super) fn is_asked_for(&self) -> bool {
-        !matches!(self, Upstream::None | Upstream::Published { .. })
+        !matches!(self, ItemSupply::None | ItemSupply::Published { .. })
     }
 
     /// Whether the whole image is on its way.
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
-        matches!(self, Upstream::Pending { .. })
+        matches!(self, ItemSupply::Pending { .. })
     }
 
     /// Provider and stream where it is open.
     pub(super) fn open_at(&self) -> Option<(ProviderId, i32)> {
         match *self {
-            Upstream::Open { provider, stream_id } | Upstream::Lingering { provider, stream_id, .. } => {
+            ItemSupply::Open { provider, stream_id } | ItemSupply::Lingering { provider, stream_id, .. } => {
                 Some((provider, stream_id))
             }
             _ => None,
@@ -87,11 +87,11 @@ impl Upstream {
     /// The provider that supplies it or is asked for it.
     pub(super) fn provider(&self) -> Option<ProviderId> {
         match *self {
-            Upstream::None | Upstream::Queued { .. } | Upstream::Resting { .. } => None,
-            Upstream::Published { provider, .. }
-            | Upstream::Pending { provider, .. }
-            | Upstream::Open { provider, .. }
-            | Upstream::Lingering { provider, .. } => Some(provider),
+            ItemSupply::None | ItemSupply::Queued { .. } | ItemSupply::Resting { .. } => None,
+            ItemSupply::Published { provider, .. }
+            | ItemSupply::Pending { provider, .. }
+            | ItemSupply::Open { provider, .. }
+            | ItemSupply::Lingering { provider, .. } => Some(provider),
         }
     }
 }
@@ -119,9 +119,9 @@ impl Item {
     /// from another one, or from none since that was lost.
     #[inline]
     pub(super) fn stands_by(&self, provider: ProviderId) -> bool {
-        match self.upstream {
-            Upstream::Published { provider: owner, .. } => owner != provider,
-            Upstream::None => self.standbys.iter().any(|standby| standby.provider == provider),
+        match self.supply {
+            ItemSupply::Published { provider: owner, .. } => owner != provider,
+            ItemSupply::None => self.standbys.iter().any(|standby| standby.provider == provider),
             _ => false,
         }
     }
@@ -129,6 +129,6 @@ impl Item {
     /// Whether the item comes from another provider than this one.
     #[inline]
     pub(super) fn is_of_other(&self, provider: ProviderId) -> bool {
-        matches!(self.upstream, Upstream::Published { provider: owner, .. } if owner != provider)
+        matches!(self.supply, ItemSupply::Published { provider: owner, .. } if owner != provider)
     }
 }

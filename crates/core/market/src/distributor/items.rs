@@ -13,7 +13,7 @@ use slab::Slab;
 use units::Nanos;
 
 use super::base::{DistributorConfig, PeerId, ProviderId, Timer};
-use super::item::{Item, Upstream};
+use super::item::{Item, ItemSupply};
 use super::links::Links;
 use super::provider::{Offer, Target};
 use super::sink::DistributorSink;
@@ -169,7 +169,7 @@ impl Items {
         };
         let status = StatusMsg { state, key: Some(item.key.as_key().to_key()), ..*msg };
         let bytes = self.encoding.encode(|w| status.encode(w)).to_vec();
-        if self.table[index].upstream.is_pending() {
+        if self.table[index].supply.is_pending() {
             self.report_to_waiting(index, &bytes, sink);
         } else {
             self.publish(now, index, Kind::Status, &bytes, sink);
@@ -186,9 +186,9 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         let item = &self.table[index];
-        if state.stream == StreamState::ClosedRecover && item.upstream.is_asked_for() {
+        if state.stream == StreamState::ClosedRecover && item.supply.is_asked_for() {
             let again = State { stream: StreamState::Open, data: DataState::Suspect, ..state };
-            let avoid = item.upstream.provider();
+            let avoid = item.supply.provider();
             self.forget_stream(index);
             self.ask_later(now, index, avoid, again, sink);
             return;
@@ -218,7 +218,7 @@ impl Items {
             id: None,
             peers: Vec::new(),
             waiting: Vec::new(),
-            upstream: Upstream::None,
+            supply: ItemSupply::None,
             standbys: Vec::new(),
         };
         let index = self.table.insert(item);
@@ -347,7 +347,7 @@ impl Items {
             if !item.waiting.contains(&peer) {
                 item.waiting.push(peer);
             }
-            if item.upstream.is_asked_for() {
+            if item.supply.is_asked_for() {
                 self.report_awaited(index, peer, sink);
             } else {
                 self.report_unpublished(index, peer, sink);
@@ -435,12 +435,12 @@ impl Items {
                     .filter_map(|p| self.suppliers.offer(*p, key.service))
                     .any(Offer::is_available)
             });
-        match item.upstream {
-            Upstream::Queued { .. } if !is_available => report(peer, key, NO_PROVIDER, sink),
-            Upstream::Queued { .. } if self.suppliers.is_over_limit(key.service, key.domain) => {
+        match item.supply {
+            ItemSupply::Queued { .. } if !is_available => report(peer, key, NO_PROVIDER, sink),
+            ItemSupply::Queued { .. } if self.suppliers.is_over_limit(key.service, key.domain) => {
                 report(peer, key, OVER_LIMIT, sink);
             }
-            Upstream::Resting { .. } => report(peer, key, item.cached.state().borrow(), sink),
+            ItemSupply::Resting { .. } => report(peer, key, item.cached.state().borrow(), sink),
             _ => report_asked(peer, key, sink),
         }
     }
@@ -448,9 +448,9 @@ impl Items {
     /// Somebody wants an item: it is not to be closed for want of interest.
     fn keep(&mut self, index: usize) {
         let item = &mut self.table[index];
-        if let Upstream::Lingering { provider, stream_id, due } = item.upstream {
+        if let ItemSupply::Lingering { provider, stream_id, due } = item.supply {
             self.timers.cancel(due);
-            item.upstream = Upstream::Open { provider, stream_id };
+            item.supply = ItemSupply::Open { provider, stream_id };
         }
     }
 
@@ -461,12 +461,12 @@ impl Items {
         if !item.is_unwanted() {
             return;
         }
-        match item.upstream {
-            Upstream::Open { provider, stream_id } => {
+        match item.supply {
+            ItemSupply::Open { provider, stream_id } => {
                 let due = self.timers.set(now + self.config.item_linger, Timer::Linger(index));
-                item.upstream = Upstream::Lingering { provider, stream_id, due };
+                item.supply = ItemSupply::Lingering { provider, stream_id, due };
             }
-            Upstream::Queued { .. } | Upstream::Resting { .. } => self.close_item(now, index, &[], sink),
+            ItemSupply::Queued { .. } | ItemSupply::Resting { .. } => self.close_item(now, index, &[], sink),
             _ => {}
         }
     }
@@ -507,33 +507,33 @@ impl Items {
     pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
         let item = &mut self.table[index];
         let (service, swept) = (item.key.service, item.swept);
-        match std::mem::take(&mut item.upstream) {
-            Upstream::None => None,
-            Upstream::Published { provider, stream_id } => {
+        match std::mem::take(&mut item.supply) {
+            ItemSupply::None => None,
+            ItemSupply::Published { provider, stream_id } => {
                 let streams = &mut self.suppliers.providers.get_mut(&provider)?.streams;
                 if streams.get(&stream_id) == Some(&Target::Item(index)) {
                     streams.remove(&stream_id);
                 }
                 None
             }
-            queued @ Upstream::Queued { .. } => {
-                item.upstream = queued;
+            queued @ ItemSupply::Queued { .. } => {
+                item.supply = queued;
                 self.unqueue(index);
                 None
             }
-            Upstream::Resting { due, .. } => {
+            ItemSupply::Resting { due, .. } => {
                 self.timers.cancel(due);
                 None
             }
-            Upstream::Pending { provider, stream_id, due } => {
+            ItemSupply::Pending { provider, stream_id, due } => {
                 self.timers.cancel(due);
                 self.suppliers.end_stream(provider, stream_id, (service, swept), true)
             }
-            Upstream::Lingering { provider, stream_id, due } => {
+            ItemSupply::Lingering { provider, stream_id, due } => {
                 self.timers.cancel(due);
                 self.suppliers.end_stream(provider, stream_id, (service, swept), false)
             }
-            Upstream::Open { provider, stream_id } => {
+            ItemSupply::Open { provider, stream_id } => {
                 self.suppliers.end_stream(provider, stream_id, (service, swept), false)
             }
         }

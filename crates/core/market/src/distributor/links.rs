@@ -6,20 +6,20 @@ use std::sync::Arc;
 use counters::table::Distributor as Counters;
 
 use super::base::{DistributorConfig, PeerId};
-use super::peer::{Flow, Peer};
+use super::peer::{FlowControl, Peer};
 
 /// The links, and those of them that wait for their turn to be served.
 pub(super) struct Links {
     pub(super) config: Arc<DistributorConfig>,
     pub(super) peers: BTreeMap<PeerId, Peer>,
     pub(super) row: VecDeque<PeerId>,
-    pub(super) flow: Flow,
+    pub(super) flow: FlowControl,
     pub(super) counters: Arc<Counters>,
 }
 
 impl Links {
     pub(super) fn new(config: Arc<DistributorConfig>, counters: Arc<Counters>) -> Links {
-        Links { config, peers: BTreeMap::new(), row: VecDeque::new(), flow: Flow::default(), counters }
+        Links { config, peers: BTreeMap::new(), row: VecDeque::new(), flow: FlowControl::default(), counters }
     }
 }
 

@@ -22,6 +22,7 @@
 //! [`DistributorSink`].
 
 mod base;
+mod bulk_changes;
 mod cleanups;
 mod definitions;
 mod dialled;
@@ -47,7 +48,6 @@ mod providers;
 mod publication;
 mod published;
 mod requests;
-mod said;
 mod service;
 mod services;
 mod sink;
@@ -155,9 +155,9 @@ impl Distributor {
         if let Timer::Request(index) | Timer::Retry(index) | Timer::Linger(index) = timer
             && self.items.cleanups.has_sweeps()
         {
-            let before = self.items.table.get(index).map(|item| item.upstream);
+            let before = self.items.table.get(index).map(|item| item.supply);
             self.items.settle(now, index, sink);
-            if self.items.table.get(index).map(|item| item.upstream) != before {
+            if self.items.table.get(index).map(|item| item.supply) != before {
                 return;
             }
         }
@@ -254,9 +254,15 @@ impl Distributor {
     pub fn spoilt_items(&self) -> impl Iterator<Item = SpoiltItem<'_>> + '_ {
         self.items.spoilt.last().map(|(key, error)| {
             let item = self.items.find(key.as_key()).map(|index| &self.items.table[index]);
-            let is_suspect = item.is_some_and(|i| i.cached.is_spoilt() || i.upstream.provider().is_none());
+            let is_suspect = item.is_some_and(|i| i.cached.is_spoilt() || i.supply.provider().is_none());
             SpoiltItem { key, error, is_suspect }
         })
+    }
+
+    /// The user of a provider, if it is logged in, for status pages.
+    #[must_use]
+    pub fn provider_user(&self, provider: ProviderId) -> Option<&str> {
+        self.items.suppliers.providers.get(&provider)?.user.as_deref()
     }
 
     /// The users of the providers that are logged in, for status pages.

@@ -63,7 +63,7 @@ impl PeerFlow {
 
 /// Whether providers are held back.
 #[derive(Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct FlowControl {
     /// Nobody lacks a window before so much is sent in all.
     pub(super) check_at: u64,
     pub(super) held_since: Option<Nanos>,

@@ -169,7 +169,7 @@ impl Posts {
         msg: &GenericMsg<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        let open = items.find(key).and_then(|index| items.table[index].upstream.open_at());
+        let open = items.find(key).and_then(|index| items.table[index].supply.open_at());
         let Some((provider, stream_id)) = open else {
             self.counters.link_messages_refused.inc();
             return;
@@ -213,7 +213,7 @@ impl Posts {
         item: ItemKey<'_>,
         is_on_stream: bool,
     ) -> Result<(ProviderId, i32), Refusal> {
-        let open = items.find(item).and_then(|index| items.table[index].upstream.open_at());
+        let open = items.find(item).and_then(|index| items.table[index].supply.open_at());
         let service = items.suppliers.services.get_mut(&item.service);
         let Some(requested) = service.and_then(|s| s.requested_mut()) else {
             return Err((NakCode::DENIED_BY_SOURCE, "the service's provider takes no posts"));

@@ -9,11 +9,11 @@ use rdm::login::LoginRequest;
 use rwf::Domain;
 use units::Nanos;
 
+use super::bulk_changes::BulkChange;
 use super::notices::DictionaryDifference;
-use super::said::Saying;
-use super::sweep::Places;
+use super::sweep::ItemIndices;
 use super::timers::Due;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// Who this instance says it is at a provider, and what it wants there.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +184,7 @@ pub(super) struct Provider {
     /// Where it comes from, if it has connected.
     pub(super) address: Option<Ipv4Addr>,
     /// Its login stream and who it has said it is, if it has connected.
-    pub(super) login: Option<(i32, Claim)>,
+    pub(super) login: Option<(i32, Credentials)>,
     /// What it says about its services, under its own ids.
     pub(super) directory: Directory,
     /// Our ids of its services.
@@ -196,7 +196,7 @@ pub(super) struct Provider {
     /// What its streams are for.
     pub(super) streams: HashMap<i32, Target>,
     /// The items that it has published, or stood by for, since its service was lost last, by our service id.
-    pub(super) places: BTreeMap<u16, Places>,
+    pub(super) places: BTreeMap<u16, ItemIndices>,
     /// It waits until clean-ups are done.
     pub(super) waiting: Option<Box<Waiting>>,
     /// It is gone, and does not wait any more.
@@ -233,7 +233,7 @@ pub(super) struct Waiting {
     /// A service of its directory could not be taken yet.
     pub(super) is_untaken: bool,
     /// What it has said of many items.
-    pub(super) said: Vec<Saying>,
+    pub(super) changes: Vec<BulkChange>,
     /// What came since.
     pub(super) messages: VecDeque<Box<[u8]>>,
     pub(super) bytes: usize,

@@ -38,7 +38,7 @@ impl Distributor {
             self.items.on_standby_update(now, (provider, index), &msg, sink);
             return Ok(());
         }
-        if item.upstream.is_pending() {
+        if item.supply.is_pending() {
             self.items.on_early_update(now, (provider, index), &msg, sink);
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::base::ProviderId;
 use super::errors::ProviderError;
 use super::provider::Provider;
 use super::sink::DistributorSink;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// Connections.
 impl Distributor {
@@ -173,14 +173,14 @@ impl Distributor {
             return Err(ProviderError::LoginRefused);
         }
         let address = self.items.suppliers.providers.get(&provider).and_then(|known| known.address);
-        let claim = Claim::of(request, address);
-        if let Err(denial) = self.gate.admit(&claim) {
+        let credentials = Credentials::of(request, address);
+        if let Err(denial) = self.gate.admit(&credentials) {
             self.deny(provider, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
             return Err(ProviderError::LoginDenied(denial));
         }
         if let Some(known) = self.items.suppliers.providers.get_mut(&provider) {
-            known.user = Some(claim.user.clone());
-            known.login = Some((request.stream_id, claim));
+            known.user = Some(credentials.user.clone());
+            known.login = Some((request.stream_id, credentials));
         }
         self.items.suppliers.count_providers();
         let mut answer =

@@ -4,7 +4,7 @@ use rwf::{DataType, RefreshMsg, StateCode, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::base::ProviderId;
-use super::item::Upstream;
+use super::item::ItemSupply;
 use super::items::Items;
 use super::provider::Target;
 use super::sink::DistributorSink;
@@ -110,12 +110,12 @@ impl Items {
 
     /// A provider publishes an item on this stream from now on.
     fn publish_on(&mut self, provider: ProviderId, stream_id: i32, index: usize) {
-        let published = Upstream::Published { provider, stream_id };
+        let published = ItemSupply::Published { provider, stream_id };
         if !self.table[index].standbys.is_empty() {
             self.end_standby(provider, index);
         }
-        let before = std::mem::replace(&mut self.table[index].upstream, published);
-        if let Upstream::Published { provider, stream_id } = before
+        let before = std::mem::replace(&mut self.table[index].supply, published);
+        if let ItemSupply::Published { provider, stream_id } = before
             && before != published
             && let Some(known) = self.suppliers.providers.get_mut(&provider)
             && known.streams.get(&stream_id) == Some(&Target::Item(index))

@@ -4,7 +4,7 @@ use rwf::{DataType, Domain, Key, Priority, RequestMsg, State, StateCode};
 use units::Nanos;
 
 use super::base::{ProviderId, Timer};
-use super::item::Upstream;
+use super::item::ItemSupply;
 use super::items::{Items, OVER_LIMIT};
 use super::provider::Target;
 use super::sink::DistributorSink;
@@ -30,7 +30,7 @@ impl Items {
         let item = &mut self.table[index];
         let (service, domain) = (item.key.service, item.key.domain);
         if let Some(ticket) = self.suppliers.enqueue(service, domain, index) {
-            item.upstream = Upstream::Queued { ticket, avoid, is_reported: false };
+            item.supply = ItemSupply::Queued { ticket, avoid, is_reported: false };
         }
     }
 
@@ -58,7 +58,7 @@ impl Items {
         }
         self.settle(now, index, sink);
         let item = self.table.get(index);
-        item.is_some_and(|item| matches!(item.upstream, Upstream::Queued { ticket, .. } if ticket == place))
+        item.is_some_and(|item| matches!(item.supply, ItemSupply::Queued { ticket, .. } if ticket == place))
     }
 
     /// An item that has to wait for the limit of the providers is suspect, and those who want it are notified why.
@@ -68,7 +68,7 @@ impl Items {
         if !self.suppliers.is_over_limit(id, domain) {
             return;
         }
-        let Upstream::Queued { is_reported, .. } = &mut self.table[index].upstream else { return };
+        let ItemSupply::Queued { is_reported, .. } = &mut self.table[index].supply else { return };
         if std::mem::replace(is_reported, true) {
             return;
         }
@@ -112,8 +112,8 @@ impl Items {
     /// The provider that an item is asked for at; `None` if none has room for one of its domain.
     fn choose(&mut self, id: u16, index: usize) -> Option<ProviderId> {
         let (domain, window) = (self.table[index].key.domain, self.config.requests_outstanding_max);
-        let avoid = match self.table[index].upstream {
-            Upstream::Queued { avoid, .. } => avoid,
+        let avoid = match self.table[index].supply {
+            ItemSupply::Queued { avoid, .. } => avoid,
             _ => None,
         };
         self.suppliers.choose_for(id, domain, window, avoid)
@@ -137,7 +137,7 @@ impl Items {
         sink.to_provider(provider, self.encoding.encode(|w| request.encode(w)));
         let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
         let item = &mut self.table[index];
-        item.upstream = Upstream::Pending { provider, stream_id, due };
+        item.supply = ItemSupply::Pending { provider, stream_id, due };
         item.swept = self.cleanups.last_sweep();
         item.cached.begin_again();
         self.counters.requests_out.inc();
@@ -155,14 +155,14 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         let item = &mut self.table[index];
-        let Upstream::Pending { provider, stream_id, due } = item.upstream else { return };
+        let ItemSupply::Pending { provider, stream_id, due } = item.supply else { return };
         self.timers.cancel(due);
         if !is_whole {
             let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
-            item.upstream = Upstream::Pending { provider, stream_id, due };
+            item.supply = ItemSupply::Pending { provider, stream_id, due };
             return;
         }
-        item.upstream = Upstream::Open { provider, stream_id };
+        item.supply = ItemSupply::Open { provider, stream_id };
         let service = item.key.service;
         if let Some(offer) = self.suppliers.offer_mut(provider, service) {
             offer.pending_count -= 1;
@@ -175,7 +175,7 @@ impl Items {
     /// The answer did not come in time: the item is asked for again, elsewhere if there is another provider.
     pub(super) fn unanswered(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
         self.counters.requests_unanswered.inc();
-        let avoid = self.table[index].upstream.provider();
+        let avoid = self.table[index].supply.provider();
         self.detach(index, sink);
         self.suspect(now, index, UNANSWERED, sink);
         self.ask_again(now, index, avoid, sink);
@@ -209,14 +209,14 @@ impl Items {
         self.detach(index, sink);
         self.suspect(now, index, state, sink);
         let due = self.timers.set(now + self.config.item_retry, Timer::Retry(index));
-        self.table[index].upstream = Upstream::Resting { due, avoid };
+        self.table[index].supply = ItemSupply::Resting { due, avoid };
         self.check_wanted(now, index, sink);
         self.pump(now, service, sink);
     }
 
     /// An item that was left alone for a while is asked for.
     pub(super) fn rested(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let Upstream::Resting { avoid, .. } = self.table[index].upstream else { return };
+        let ItemSupply::Resting { avoid, .. } = self.table[index].supply else { return };
         self.ask_again(now, index, avoid, sink);
     }
 
@@ -235,7 +235,7 @@ impl Items {
 
     pub(super) fn unqueue(&mut self, index: usize) {
         let item = &mut self.table[index];
-        let Upstream::Queued { ticket, .. } = std::mem::take(&mut item.upstream) else { return };
+        let ItemSupply::Queued { ticket, .. } = std::mem::take(&mut item.supply) else { return };
         self.suppliers.unqueue(item.key.service, item.key.domain, ticket);
     }
 }

@@ -12,7 +12,7 @@ use super::errors::ProviderError;
 use super::notices::{ProviderNotice, RefusedService};
 use super::service::{PublishedService, Publisher, Supply, Untaken};
 use super::sink::DistributorSink;
-use super::sweep::{Fate, Places};
+use super::sweep::{Fate, ItemIndices};
 
 /// What became of a message about services.
 enum Applied {
@@ -51,7 +51,7 @@ impl Distributor {
             }
         };
         self.take_changed(now, provider, &changes, sink);
-        self.say_of_many(now, provider, changes, sink);
+        self.on_bulk_changes(now, provider, changes, sink);
         self.items.suppliers.publish_directory_if_due(now, sink);
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Distributor {
         &mut self,
         now: Nanos,
         (provider, ids): (ProviderId, &[u16]),
-        (places, text): (BTreeMap<u16, Places>, &'static str),
+        (places, text): (BTreeMap<u16, ItemIndices>, &'static str),
         sink: &mut impl DistributorSink,
     ) {
         let mut lost = BTreeMap::new();

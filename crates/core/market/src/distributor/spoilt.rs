@@ -70,8 +70,8 @@ impl Items {
             standby.cached.spoil(UNREADABLE);
             return;
         }
-        if self.table[index].upstream.is_asked_for() {
-            let avoid = self.table[index].upstream.provider();
+        if self.table[index].supply.is_asked_for() {
+            let avoid = self.table[index].supply.provider();
             return self.ask_later(now, index, avoid, SUSPECT.because(StateCode::ERROR, UNREADABLE), sink);
         }
         let item = &mut self.table[index];

@@ -9,7 +9,7 @@ use rwf::{DataState, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::base::ProviderId;
-use super::item::{Standby, Upstream};
+use super::item::{ItemSupply, Standby};
 use super::items::Items;
 use super::provider::Target;
 use super::sink::DistributorSink;
@@ -135,7 +135,7 @@ impl Items {
         if item.standbys.is_empty() {
             return;
         }
-        let is_heard = item.upstream.provider().is_some_and(|provider| {
+        let is_heard = item.supply.provider().is_some_and(|provider| {
             // What one that is gone has said comes before its loss.
             let owner = self.suppliers.providers.get(&provider);
             owner.is_none_or(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE)
@@ -160,9 +160,9 @@ impl Items {
         self.counters.items_taken_over.inc();
         let item = &mut self.table[index];
         let Standby { provider, stream_id, cached } = item.standbys.remove(at);
-        let before = std::mem::replace(&mut item.upstream, Upstream::Published { provider, stream_id });
+        let before = std::mem::replace(&mut item.supply, ItemSupply::Published { provider, stream_id });
         let cached = std::mem::replace(&mut item.cached, cached);
-        if let Upstream::Published { provider, stream_id } = before {
+        if let ItemSupply::Published { provider, stream_id } = before {
             item.standbys.push(Standby { provider, stream_id, cached });
         }
         self.publish_image(now, index, sink);

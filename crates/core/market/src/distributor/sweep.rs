@@ -6,8 +6,8 @@ use rwf::State;
 use units::Nanos;
 
 use super::base::{PeerId, ProviderId};
+use super::bulk_changes::BulkChanges;
 use super::kept::Kept;
-use super::said::Said;
 
 /// What is not done, and what may be done of it in this turn.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) struct Sweep {
     pub(super) what: What,
 }
 
-/// Places of the table of items.
+/// Indices of the table of items.
 #[derive(Debug)]
 pub(super) enum Range {
     /// All that there were.
@@ -72,15 +72,15 @@ impl Iterator for Range {
     }
 }
 
-/// Places of items that a provider has published. Some are named several times, and some are of others by now.
+/// Indices of items that a provider has published. Some are named several times, and some are of others by now.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct ItemIndices {
     pub(super) all: Vec<usize>,
     /// So many are looked through for those that are named several times.
     tidy_at: usize,
 }
 
-impl Places {
+impl ItemIndices {
     pub(super) fn add(&mut self, index: usize) {
         self.all.push(index);
         if self.all.len() > self.tidy_at.max(PLACES_UNTIDY) {
@@ -106,7 +106,7 @@ pub(super) enum What {
     /// The provider is asked no longer for items of a service, or of any. What is said of them.
     Unasked(Option<u16>, State<'static>),
     /// The provider has said something of many items.
-    Said(Said),
+    BulkChanges(BulkChanges),
     /// The service is withdrawn: its items are closed.
     Withdrawn(u16),
 }

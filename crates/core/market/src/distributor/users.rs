@@ -6,7 +6,7 @@ use rdm::login::LoginStatus;
 use super::Distributor;
 use super::base::ProviderId;
 use super::sink::DistributorSink;
-use crate::users::{Claim, Gate, Users};
+use crate::users::{Credentials, Gate, Users};
 
 impl Distributor {
     /// These may log in, before anybody has.
@@ -25,8 +25,9 @@ impl Distributor {
             .iter()
             .filter_map(|(provider, p)| Some((*provider, p.login.clone()?)));
         let mut revoked = Vec::new();
-        for (provider, (stream_id, claim)) in logins.collect::<Vec<(ProviderId, (i32, Claim))>>() {
-            if let Err(denial) = self.gate.admit(&claim) {
+        for (provider, (stream_id, credentials)) in logins.collect::<Vec<(ProviderId, (i32, Credentials))>>()
+        {
+            if let Err(denial) = self.gate.admit(&credentials) {
                 let text = denial.to_string();
                 self.deny(provider, LoginStatus::ended(stream_id, denial.code(), &text), sink);
                 self.counters.logins_revoked.inc();

@@ -12,8 +12,8 @@ use units::Nanos;
 
 use super::Distributor;
 use super::base::ProviderId;
+use super::bulk_changes::BulkChange;
 use super::provider::Waiting;
-use super::said::Saying;
 use super::sink::DistributorSink;
 
 /// A front end that stops reading keeps less than this. Beyond it, what the provider waits for is done at once.
@@ -30,8 +30,8 @@ impl Distributor {
             return false;
         };
         let waiting = known.waiting.get_or_insert_with(|| {
-            let (said, messages) = (Vec::new(), VecDeque::new());
-            Box::new(Waiting { since: now, until, is_untaken: false, said, messages, bytes: 0 })
+            let (changes, messages) = (Vec::new(), VecDeque::new());
+            Box::new(Waiting { since: now, until, is_untaken: false, changes, messages, bytes: 0 })
         });
         waiting.until = waiting.until.max(until);
         self.waits.begin(provider);
@@ -49,11 +49,11 @@ impl Distributor {
     }
 
     /// What a provider that waits has said of many items.
-    pub(super) fn keep_sayings(&mut self, provider: ProviderId, said: Vec<Saying>) {
+    pub(super) fn keep_bulk_changes(&mut self, provider: ProviderId, changes: Vec<BulkChange>) {
         if let Some(waiting) =
             self.items.suppliers.providers.get_mut(&provider).and_then(|p| p.waiting.as_mut())
         {
-            waiting.said.extend(said);
+            waiting.changes.extend(changes);
         }
     }
 
@@ -108,13 +108,13 @@ impl Distributor {
         self.waits.end(provider);
         let Some(known) = self.items.suppliers.providers.get_mut(&provider) else { return };
         let Some(waiting) = known.waiting.take() else { return };
-        let Waiting { since, is_untaken, said, messages, .. } = *waiting;
-        // It was not read: that it said nothing does not mean that it is silent.
+        let Waiting { since, is_untaken, changes, messages, .. } = *waiting;
+        // It was not read: that it changes nothing does not mean that it is silent.
         known.heard_at = known.heard_at.after(now.since(since)).min(now);
         if is_untaken {
             self.take_services(now, provider, sink);
         }
-        self.take_sayings(now, provider, said, sink);
+        self.take_bulk_changes(now, provider, changes, sink);
         self.items.suppliers.publish_directory_if_due(now, sink);
         for message in messages {
             let Err(error) = self.on_provider_message(now, provider, &message, sink) else { continue };

@@ -66,7 +66,7 @@ impl Items {
         let item = &self.table[index];
         let key = item.key.as_key();
         let closed = status_bytes(key, CLOSED);
-        if item.upstream.is_asked_for() && item.upstream.provider() == Some(provider) {
+        if item.supply.is_asked_for() && item.supply.provider() == Some(provider) {
             let suspect = status_bytes(key, SERVICE_WITHDRAWN);
             self.counters.items_lost.inc();
             self.detach(index, sink);

@@ -118,7 +118,8 @@ impl ElementImage {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let texts = self.elements.iter().map(|e| e.name.len() + e.content.capacity());
-        texts.sum::<usize>() + self.by_name.capacity() * 4 + self.elements.capacity() * size_of::<Element>()
+        let tables = self.by_name.capacity() * 4 + self.elements.capacity() * size_of::<Element>();
+        size_of::<ElementImage>() + texts.sum::<usize>() + tables
     }
 }
 

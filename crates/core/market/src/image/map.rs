@@ -154,6 +154,42 @@ impl MapImage {
         next
     }
 
+    /// What entries hold.
+    pub(crate) fn container_type(&self) -> DataType {
+        self.container_type
+    }
+
+    /// At most so many bytes take an entry and its key, or the key alone if there is none.
+    pub(crate) fn bytes_of(&self, key: &[u8]) -> usize {
+        key.len() + self.entries.get(key).map_or(0, Entry::wire_bytes)
+    }
+
+    /// Writes a map of some entries, each as it is now, or deleted if it is not there; with the summary if it is
+    /// wanted.
+    pub(crate) fn write_some<'k>(
+        &self,
+        w: &mut Writer<'_>,
+        has_summary: bool,
+        entries: impl Iterator<Item = (&'k [u8], MapAction)>,
+    ) {
+        let head =
+            MapHead { key_field_id: self.key_field_id, ..MapHead::new(self.key_type, self.container_type) };
+        w.map(&head, |m| {
+            if let (true, Some(summary)) = (has_summary, self.summary.get()) {
+                m.summary(|w| summary.write_inside(self.container_type, w));
+            }
+            for (key, action) in entries {
+                let content = Encoded { data_type: self.key_type, content: key };
+                let Some(entry) = self.entries.get(key) else {
+                    m.delete(content);
+                    continue;
+                };
+                let write = |w: &mut Writer<'_>| entry.content.write_inside(self.container_type, w);
+                m.entry(action, content, entry.permission_data.as_deref(), write);
+            }
+        });
+    }
+
     /// See [`Image::bound_bytes`].
     pub(super) fn bound_bytes(&self) -> usize {
         CONTAINER_HEAD_BYTES_MAX + self.summary.bound_bytes() + self.entries_bound_bytes

@@ -13,9 +13,12 @@ mod elements;
 mod entry;
 mod fields;
 mod filters;
+mod index;
 mod map;
 mod rules;
 mod series;
+mod shape;
+mod shapes;
 mod vector;
 
 pub use elements::ElementImage;
@@ -41,7 +44,7 @@ pub enum Image {
     /// A field list.
     Fields(FieldImage),
     /// An element list.
-    Elements(ElementImage),
+    Elements(Box<ElementImage>),
     /// A map.
     Map(Box<MapImage>),
     /// A vector.
@@ -186,7 +189,9 @@ impl Image {
         let is_too_deep = depth >= MERGE_DEPTH_MAX && !is_list;
         Ok(match container_type {
             DataType::FIELD_LIST => Image::Fields(FieldImage::begin(&FieldList::parse(payload)?)),
-            DataType::ELEMENT_LIST => Image::Elements(ElementImage::begin(&ElementList::parse(payload)?)),
+            DataType::ELEMENT_LIST => {
+                Image::Elements(Box::new(ElementImage::begin(&ElementList::parse(payload)?)))
+            }
             DataType::MAP if !is_too_deep => Image::Map(Box::new(MapImage::begin(&Map::parse(payload)?))),
             DataType::VECTOR if !is_too_deep => {
                 Image::Vector(Box::new(VectorImage::begin(&Vector::parse(payload)?)))

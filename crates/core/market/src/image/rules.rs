@@ -1,19 +1,37 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rwf::{DataType, Dictionary};
 
+use super::shapes::Shapes;
+
 /// What merging has to know of fields: which are RMTES strings (they can be changed in part), and which
-/// ripple.
-#[derive(Clone, Debug)]
+/// ripple; and the shapes of the images that were made by these rules.
+#[derive(Debug, Default)]
 pub struct FieldRules {
+    /// Each shape has the rules that it was made by. They never change.
+    fields: Arc<RuleTable>,
+    shapes: Shapes,
+}
+
+/// The rules themselves.
+#[derive(Clone, Debug)]
+pub(super) struct RuleTable {
     /// A bit a field id, taken as u16.
     rmtes: Box<[u64; 1024]>,
     ripples_to: HashMap<i16, i16>,
 }
 
-impl Default for FieldRules {
+impl Default for RuleTable {
     fn default() -> Self {
-        FieldRules { rmtes: Box::new([0; 1024]), ripples_to: HashMap::new() }
+        RuleTable { rmtes: Box::new([0; 1024]), ripples_to: HashMap::new() }
+    }
+}
+
+impl Clone for FieldRules {
+    /// The same rules, with shapes of their own.
+    fn clone(&self) -> Self {
+        FieldRules { fields: Arc::clone(&self.fields), shapes: Shapes::default() }
     }
 }
 
@@ -36,14 +54,33 @@ impl FieldRules {
     /// Says that a field is an RMTES string.
     pub fn set_rmtes(&mut self, id: i16) {
         let id = id as u16;
-        self.rmtes[usize::from(id / 64)] |= 1 << (id % 64);
+        // Shapes that are there keep the rules that they were made by.
+        Arc::make_mut(&mut self.fields).rmtes[usize::from(id / 64)] |= 1 << (id % 64);
     }
 
     /// Says that a field's old value moves to another field when it gets a new one.
     pub fn set_ripple(&mut self, from: i16, to: i16) {
-        self.ripples_to.insert(from, to);
+        Arc::make_mut(&mut self.fields).ripples_to.insert(from, to);
     }
 
+    #[inline]
+    pub(super) fn fields(&self) -> &Arc<RuleTable> {
+        &self.fields
+    }
+
+    pub(super) fn shapes(&self) -> &Shapes {
+        &self.shapes
+    }
+
+    /// How many shapes images share at present. Rises with each record template, and with what its values
+    /// need of room.
+    #[must_use]
+    pub fn shape_count(&self) -> usize {
+        self.shapes.count()
+    }
+}
+
+impl RuleTable {
     pub(super) fn is_rmtes(&self, id: i16) -> bool {
         let id = id as u16;
         self.rmtes[usize::from(id / 64)] >> (id % 64) & 1 != 0

@@ -163,11 +163,11 @@ struct Groups {
     groups: Vec<Group>,
     /// How many streams there are in all groups.
     count: usize,
-    places: Option<Box<Places>>,
+    index: Option<Box<AudienceIndex>>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct AudienceIndex {
     /// The group of a form.
     forms: HashMap<FormKey, usize>,
     /// Group and place in it.
@@ -190,8 +190,8 @@ impl Form {
 
 impl Groups {
     fn add(&mut self, watcher: Watcher, form: &Form) {
-        let at = match &self.places {
-            Some(places) => places.forms.get(&form.key()).copied(),
+        let at = match &self.index {
+            Some(index) => index.forms.get(&form.key()).copied(),
             None => self.groups.iter().position(|group| group.form == *form),
         };
         let at = at.unwrap_or_else(|| {
@@ -199,21 +199,21 @@ impl Groups {
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
-        if let Some(places) = &mut self.places {
-            places.forms.insert(form.key(), at);
-            places.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
+        if let Some(index) = &mut self.index {
+            index.forms.insert(form.key(), at);
+            index.watchers.insert(watcher, (at as u32, group.watchers.len() as u32));
         }
         group.watchers.push(watcher);
         self.count += 1;
-        if self.places.is_none() && self.count >= INDEXED_MIN {
+        if self.index.is_none() && self.count >= INDEXED_MIN {
             self.note_places();
         }
     }
 
     /// Takes a stream out; returns whether it was there.
     fn remove(&mut self, watcher: Watcher) -> bool {
-        let found = match &mut self.places {
-            Some(places) => places.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
+        let found = match &mut self.index {
+            Some(index) => index.watchers.remove(&watcher).map(|(at, place)| (at as usize, place as usize)),
             None => {
                 let place_in = |group: &Group| group.watchers.iter().position(|w| *w == watcher);
                 self.groups.iter().enumerate().find_map(|(at, group)| Some((at, place_in(group)?)))
@@ -222,38 +222,38 @@ impl Groups {
         let Some((at, place)) = found else { return false };
         let group = &mut self.groups[at];
         group.watchers.swap_remove(place);
-        if let (Some(places), Some(moved)) = (&mut self.places, group.watchers.get(place)) {
-            places.watchers.insert(*moved, (at as u32, place as u32));
+        if let (Some(index), Some(moved)) = (&mut self.index, group.watchers.get(place)) {
+            index.watchers.insert(*moved, (at as u32, place as u32));
         }
         if group.watchers.is_empty() {
             self.remove_group(at);
         }
         self.count -= 1;
         if self.count < INDEXED_MIN / 4 {
-            self.places = None;
+            self.index = None;
         }
         true
     }
 
     fn remove_group(&mut self, at: usize) {
         let gone = self.groups.swap_remove(at);
-        let Some(places) = &mut self.places else { return };
-        places.forms.remove(&gone.form.key());
+        let Some(index) = &mut self.index else { return };
+        index.forms.remove(&gone.form.key());
         let Some(moved) = self.groups.get(at) else { return };
-        places.forms.insert(moved.form.key(), at);
+        index.forms.insert(moved.form.key(), at);
         for (place, watcher) in moved.watchers.iter().enumerate() {
-            places.watchers.insert(*watcher, (at as u32, place as u32));
+            index.watchers.insert(*watcher, (at as u32, place as u32));
         }
     }
 
     fn note_places(&mut self) {
-        let mut places = Places::default();
+        let mut index = AudienceIndex::default();
         for (at, group) in self.groups.iter().enumerate() {
-            places.forms.insert(group.form.key(), at);
+            index.forms.insert(group.form.key(), at);
             let watchers = group.watchers.iter().enumerate();
-            places.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
+            index.watchers.extend(watchers.map(|(place, watcher)| (*watcher, (at as u32, place as u32))));
         }
-        self.places = Some(Box::new(places));
+        self.index = Some(Box::new(index));
     }
 
     /// Takes out the streams of forms that want no suspect data.
@@ -263,7 +263,7 @@ impl Groups {
         closing.extend(taken.flat_map(|group| group.watchers));
         if closing.len() > before {
             self.count -= closing.len() - before;
-            self.places = None;
+            self.index = None;
             if self.count >= INDEXED_MIN {
                 self.note_places();
             }
@@ -275,28 +275,28 @@ impl Groups {
 #[derive(Debug, Default)]
 struct Newcomers {
     all: Vec<Newcomer>,
-    places: Option<HashMap<Watcher, u32>>,
+    index: Option<HashMap<Watcher, u32>>,
 }
 
 impl Newcomers {
     fn add(&mut self, newcomer: Newcomer) {
-        if let Some(places) = &mut self.places {
-            places.insert(newcomer.watcher, self.all.len() as u32);
+        if let Some(index) = &mut self.index {
+            index.insert(newcomer.watcher, self.all.len() as u32);
         }
         self.all.push(newcomer);
-        if self.places.is_none() {
+        if self.index.is_none() {
             self.note_places();
         }
     }
 
     fn note_places(&mut self) {
-        let places = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
-        self.places = (self.all.len() >= INDEXED_MIN).then(|| places().collect());
+        let index = || self.all.iter().enumerate().map(|(place, newcomer)| (newcomer.watcher, place as u32));
+        self.index = (self.all.len() >= INDEXED_MIN).then(|| index().collect());
     }
 
     fn place_of(&self, watcher: Watcher) -> Option<usize> {
-        match &self.places {
-            Some(places) => places.get(&watcher).map(|place| *place as usize),
+        match &self.index {
+            Some(index) => index.get(&watcher).map(|place| *place as usize),
             None => self.all.iter().position(|newcomer| newcomer.watcher == watcher),
         }
     }
@@ -309,17 +309,17 @@ impl Newcomers {
     fn remove(&mut self, watcher: Watcher) -> bool {
         let Some(place) = self.place_of(watcher) else { return false };
         self.all.swap_remove(place);
-        if let Some(places) = &mut self.places {
-            places.remove(&watcher);
+        if let Some(index) = &mut self.index {
+            index.remove(&watcher);
             if let Some(moved) = self.all.get(place) {
-                places.insert(moved.watcher, place as u32);
+                index.insert(moved.watcher, place as u32);
             }
         }
         true
     }
 
     fn take(&mut self) -> Vec<Newcomer> {
-        self.places = None;
+        self.index = None;
         std::mem::take(&mut self.all)
     }
 
@@ -339,6 +339,8 @@ pub(super) struct Audience {
     paused: Groups,
     /// Those that get an image when their clients have room for it, and until then only what is bad.
     due: Groups,
+    /// Those that were not sent the last updates and get the newest values when their clients have room.
+    changed: Groups,
     newcomers: Newcomers,
 }
 
@@ -359,6 +361,7 @@ impl Audience {
         self.active.remove(watcher)
             || self.paused.remove(watcher)
             || self.due.remove(watcher)
+            || self.changed.remove(watcher)
             || self.newcomers.remove(watcher)
     }
 
@@ -375,6 +378,47 @@ impl Audience {
             watcher
         });
         waiting.collect()
+    }
+
+    /// A stream that gets updates was not sent one, and gets the newest values later; returns whether it was there.
+    pub(super) fn change(&mut self, watcher: Watcher, form: &Form) -> bool {
+        let was_active = self.active.remove(watcher);
+        if was_active {
+            self.changed.add(watcher, form);
+        }
+        was_active
+    }
+
+    /// How many streams were not sent the last updates.
+    #[inline]
+    pub(super) fn changed_count(&self) -> usize {
+        self.changed.count
+    }
+
+    /// Takes a stream out that was not sent the last updates; returns whether it was there.
+    pub(super) fn take_changed(&mut self, watcher: Watcher) -> bool {
+        self.changed.count > 0 && self.changed.remove(watcher)
+    }
+
+    /// Those that were not sent the last updates, by form: they get updates from now on, because the caller sends them
+    /// the newest values.
+    pub(super) fn take_all_changed(&mut self) -> Vec<Group> {
+        let taken = std::mem::take(&mut self.changed).groups;
+        for Group { form, watchers } in &taken {
+            watchers.iter().for_each(|watcher| self.active.add(*watcher, form));
+        }
+        taken
+    }
+
+    /// Those that were not sent the last updates wait for an image from now on; returns them.
+    pub(super) fn defer_changed(&mut self) -> Vec<Watcher> {
+        let taken = std::mem::take(&mut self.changed).groups;
+        let mut deferred = Vec::new();
+        for Group { form, watchers } in taken {
+            watchers.iter().for_each(|watcher| self.due.add(*watcher, &form));
+            deferred.extend(watchers);
+        }
+        deferred
     }
 
     /// Takes a stream out that waits for an image; returns whether it was there.
@@ -406,7 +450,7 @@ impl Audience {
             return false;
         }
         let changes = match is_paused {
-            true => self.active.remove(watcher) || self.take_due(watcher),
+            true => self.active.remove(watcher) || self.take_due(watcher) || self.take_changed(watcher),
             false => self.paused.remove(watcher),
         };
         if changes {
@@ -423,12 +467,14 @@ impl Audience {
 
     /// The streams that have had a refresh, by form, paused ones too.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
-        self.active.groups.iter().chain(&self.paused.groups).chain(&self.due.groups)
+        let owed = self.due.groups.iter().chain(&self.changed.groups);
+        self.active.groups.iter().chain(&self.paused.groups).chain(owed)
     }
 
     /// How many streams there are.
     pub(super) fn count(&self) -> usize {
-        self.active.count + self.paused.count + self.due.count + self.newcomers.all.len()
+        let owed = self.due.count + self.changed.count;
+        self.active.count + self.paused.count + owed + self.newcomers.all.len()
     }
 
     /// Whether there is nobody.
@@ -444,7 +490,7 @@ impl Audience {
 
     /// All streams but those that wait for an image after another one.
     pub(super) fn everyone_with_image(&self) -> Vec<Watcher> {
-        let groups = self.active.groups.iter().chain(&self.paused.groups);
+        let groups = self.active.groups.iter().chain(&self.paused.groups).chain(&self.changed.groups);
         let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
         groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
     }
@@ -455,6 +501,7 @@ impl Audience {
         self.active.take_closing(is_lost, &mut closing);
         self.paused.take_closing(is_lost, &mut closing);
         self.due.take_closing(is_lost, &mut closing);
+        self.changed.take_closing(is_lost, &mut closing);
         self.newcomers.take_closing(is_lost, &mut closing);
         closing
     }
@@ -500,6 +547,7 @@ mod tests {
     /// Against a list that is searched: thousands of streams of many forms come, pause, go on and leave.
     #[test]
     fn places_are_right_whatever_comes_and_goes() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(7);
         let forms: Vec<Form> = (0..40)
             .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })
@@ -558,7 +606,7 @@ mod tests {
         for (watcher, ..) in model {
             assert!(audience.remove(watcher));
         }
-        assert!(audience.is_empty() && audience.active.places.is_none());
+        assert!(audience.is_empty() && audience.active.index.is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A client: its login, its streams, and what is left of its last message.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::num::NonZeroU32;
 
 use rdm::directory::DirectoryRequest;
 use rdm::login::{LoginRequest, StandbyRole};
@@ -8,7 +9,7 @@ use units::Nanos;
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,13 @@ pub(super) struct Client {
     pub(super) streams: HashMap<i32, Stream>,
     /// Open private streams, with their conversations.
     pub(super) private: HashMap<i32, u64>,
-    /// Streams for which an image is due, in order; some may be closed, or have had one.
+    /// Streams for which an image is due or that were not sent the last updates, in order; some may be closed, or have had
+    /// an image.
     pub(super) due: VecDeque<i32>,
+    /// How it is served if it does not keep up.
+    pub(super) conflation: Conflation,
     /// What is left of its last message.
-    pub(super) errand: Option<Errand>,
+    pub(super) continuation: Option<Continuation>,
     /// What the services here are to it, if it has several servers for them.
     pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
@@ -60,9 +64,29 @@ pub(super) struct Stream {
     pub(super) is_paused: bool,
     /// The number under which instances answer what went up on it.
     pub(super) conversation: Option<u64>,
+    /// The number of the item's first update that was not sent, while there is one.
+    pub(super) changed_from: Option<NonZeroU32>,
+}
+
+/// How a client is served that does not keep up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Conflation {
+    /// Since when its updates are conflated, if they are.
+    pub(super) since: Option<Nanos>,
+    /// Streams that were not sent the last updates of their items.
+    pub(super) changed: usize,
+    /// Updates that it was not sent because it was sent later values.
+    pub(super) updates: u64,
 }
 
 impl Client {
+    /// Takes a stream off the list.
+    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<Stream> {
+        let stream = self.streams.remove(&stream_id)?;
+        self.conflation.changed -= usize::from(stream.changed_from.is_some());
+        Some(stream)
+    }
+
     /// Open item streams, private ones among them.
     pub(super) fn stream_count(&self) -> usize {
         self.streams.len() + self.private.len()
@@ -80,10 +104,20 @@ pub struct ClientInfo<'a> {
     pub position: &'a str,
     /// What the client says it is.
     pub application: &'a str,
+    /// The id of the application, as the client says.
+    pub application_id: &'a str,
+    /// It has logged in.
+    pub is_logged_in: bool,
     /// Open item streams.
     pub streams: usize,
     /// It has paused all its streams.
     pub is_paused: bool,
+    /// Since when its updates are conflated because it reads too slowly, if they are.
+    pub conflated_since: Option<Nanos>,
+    /// Streams that have changed and are sent the newest values when there is room.
+    pub changed_streams: usize,
+    /// Updates that it was not sent because it was sent later values.
+    pub updates_conflated: u64,
     /// The round trip to the client's application as measured last, in microseconds.
     pub round_trip_us: Option<u64>,
     /// What this server is to it, if it has several for the same data and has said so on the login stream.
@@ -94,7 +128,7 @@ pub struct ClientInfo<'a> {
 
 /// What is left of a client's message.
 #[derive(Debug)]
-pub(super) enum Errand {
+pub(super) enum Continuation {
     /// A dictionary, from a part on.
     Dictionary { request: Box<[u8]>, next: usize },
     /// A batch, from an item or stream of it on.
@@ -109,7 +143,7 @@ pub(super) enum Errand {
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) stream_id: i32,
-    pub(super) claim: Claim,
+    pub(super) credentials: Credentials,
     pub(super) application: String,
     /// What becomes of the streams it opens from now on when their data is suspect.
     pub(super) on_suspect: OnSuspect,
@@ -134,10 +168,10 @@ pub(super) struct Measurement {
 }
 
 impl Login {
-    pub(super) fn of(request: &LoginRequest<'_>, claim: Claim) -> Login {
+    pub(super) fn of(request: &LoginRequest<'_>, credentials: Credentials) -> Login {
         Login {
             stream_id: request.stream_id,
-            claim,
+            credentials,
             application: String::from_utf8_lossy(request.application_name.unwrap_or_default()).into_owned(),
             on_suspect: match (request.allow_suspect_data, request.single_open) {
                 (false, _) => OnSuspect::Close,

@@ -1,6 +1,8 @@
 //! The clients, and the measurement of their round trips.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -10,9 +12,9 @@ use rwf::PostUserInfo;
 use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
-use super::client::{Client, ClientProfile, Errand, Login, Measurement};
+use super::client::{Client, ClientProfile, Continuation, Login, Measurement};
 use super::sink::ServerSink;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 /// The clients.
 pub(super) struct Clients {
@@ -51,7 +53,13 @@ impl Clients {
 
     /// All, in the order of their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
-        self.all.iter().map(|(client, known)| (*client, known))
+        self.after(None)
+    }
+
+    /// Those behind one, or all, in the order of their numbers.
+    pub(super) fn after(&self, after: Option<ClientId>) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.all.range((begin, Bound::Unbounded)).map(|(client, known)| (*client, known))
     }
 }
 
@@ -65,6 +73,12 @@ impl Clients {
     /// once a hundred million steps.
     pub(super) fn count_clients(&self, change: i64) {
         self.counters.clients.set(self.counters.clients.get().saturating_add_signed(change));
+    }
+
+    /// So many clients more, or less, are sent the newest values instead of every update.
+    pub(super) fn count_conflated(&self, change: i64) {
+        let clients = &self.counters.clients_conflated;
+        clients.set(clients.get().saturating_add_signed(change));
     }
 
     /// So many item streams more, or less, are open.
@@ -84,11 +98,26 @@ impl Clients {
 impl Clients {
     pub(super) fn note_due(&mut self, watcher: Watcher) {
         self.counters.images_deferred.inc();
+        self.enqueue_due(watcher);
+    }
+
+    /// A stream is to be served when its client has room.
+    pub(super) fn enqueue_due(&mut self, watcher: Watcher) {
         let Some(client) = self.all.get_mut(&watcher.client) else { return };
         if client.due.is_empty() {
             self.due_clients.push(watcher.client);
         }
         client.due.push_back(watcher.stream_id);
+    }
+
+    /// A stream that has changed is about to be sent newer values, or waits for something else; `last` is the number of
+    /// its item's last update.
+    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) {
+        let Some(client) = self.all.get_mut(&watcher.client) else { return };
+        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
+        let Some(from) = stream.changed_from.take() else { return };
+        client.conflation.changed -= 1;
+        client.conflation.updates += 1 + u64::from(last.get().wrapping_sub(from.get()));
     }
 
     /// Whether a client's login says that all its streams pause.
@@ -103,10 +132,10 @@ impl Clients {
         now: Nanos,
         client: ClientId,
         request: &LoginRequest<'_>,
-        claim: Claim,
+        credentials: Credentials,
     ) {
         let Some(known) = self.all.get_mut(&client) else { return };
-        let mut login = Login::of(request, claim);
+        let mut login = Login::of(request, credentials);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         login.role = known.login.as_ref().and_then(|before| before.role);
         let interval = self.config.round_trip_interval;
@@ -123,9 +152,9 @@ impl Clients {
 }
 
 impl Clients {
-    pub(super) fn set_errand(&mut self, client: ClientId, errand: Option<Errand>) {
+    pub(super) fn set_continuation(&mut self, client: ClientId, continuation: Option<Continuation>) {
         if let Some(known) = self.all.get_mut(&client) {
-            known.errand = errand;
+            known.continuation = continuation;
         }
     }
 }

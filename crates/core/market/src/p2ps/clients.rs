@@ -9,7 +9,7 @@ use units::Nanos;
 
 use super::PointToPoint;
 use super::base::ClientId;
-use super::client::{Client, ClientProfile};
+use super::client::{Client, ClientProfile, Conflation};
 use super::notices::ClientError;
 use super::sink::ServerSink;
 
@@ -20,9 +20,19 @@ impl PointToPoint {
         self.items.forget_rest(client);
         let (login, directories) = (None, Vec::new());
         let (streams, private) = (HashMap::new(), HashMap::new());
-        let (errand, service_roles) = (None, BTreeMap::new());
-        let due = VecDeque::new();
-        let new = Client { profile, login, directories, streams, private, due, errand, service_roles };
+        let (continuation, service_roles) = (None, BTreeMap::new());
+        let (due, conflation) = (VecDeque::new(), Conflation::default());
+        let new = Client {
+            profile,
+            login,
+            directories,
+            streams,
+            private,
+            due,
+            conflation,
+            continuation,
+            service_roles,
+        };
         self.items.clients.insert(client, new);
     }
 
@@ -30,6 +40,7 @@ impl PointToPoint {
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.items.clients.remove(client) else { return };
         self.items.clients.count_clients(-i64::from(gone.login.is_some()));
+        self.items.clients.count_conflated(-i64::from(gone.conflation.since.is_some()));
         gone.login
             .as_ref()
             .and_then(|login| login.conversation)

@@ -3,7 +3,8 @@
 //! When a feed starts again, all of its items get new images within a moment. A client that reads more slowly than that
 //! would lose its connection, for more would wait than may. So an image that it has not asked for in this moment is
 //! noted as *due*, by its stream alone. Until it is sent the stream gets no updates, for these are in the image when it is
-//! made, and no state but bad ones. First images of items that had to be fetched wait in the same way.
+//! made, and no state but bad ones. First images of items that had to be fetched wait in the same way. Streams whose
+//! updates are conflated ([`changed`](super::changed)) stand in the same queue.
 
 use rwf::DataState;
 use units::Nanos;
@@ -16,7 +17,8 @@ use super::sink::ServerSink;
 
 /// For the front end.
 impl PointToPoint {
-    /// Sends a client images that are due, while the front end admits them. Returns whether there are more.
+    /// Sends a client images that are due, and the newest values of streams that have changed while its updates are
+    /// conflated, in order, while the front end admits them. Returns whether there are more.
     pub fn send_due_images(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) -> bool {
         loop {
             let Some(known) = self.items.clients.get_mut(client) else { return false };
@@ -35,6 +37,11 @@ impl WatchedItems {
     pub(super) fn defer_images(&mut self, index: usize, sink: &mut impl ServerSink) {
         for watcher in self.table[index].audience.defer(|watcher| sink.lags(watcher.client)) {
             self.clients.note_due(watcher);
+        }
+        // They are in the queue, and what they are sent is this image.
+        let last = self.table[index].updates;
+        for watcher in self.table[index].audience.defer_changed() {
+            self.clients.settle_change(watcher, last);
         }
     }
 
@@ -95,6 +102,13 @@ impl PointToPoint {
             // Without an image here there is one for all when it has come.
             if is_known {
                 self.items.send_image(index, &form, &[watcher], false, sink);
+            }
+        } else if item.audience.take_changed(watcher) {
+            item.audience.add(watcher, &form, false);
+            let last = item.updates;
+            self.items.clients.settle_change(watcher, last);
+            if is_known {
+                self.items.send_newest(index, &form, &[watcher], sink);
             }
         } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
             newcomer.is_due = false;

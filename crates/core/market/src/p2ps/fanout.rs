@@ -121,26 +121,49 @@ impl WatchedItems {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), Unusable> {
-        let WatchedItems { table: items, counters, rules, form_room, .. } = self;
-        let item = &mut items[index];
-        counters.updates_in.inc();
+        self.counters.updates_in.inc();
         let msg = UpdateMsg::parse(body)?;
-        item.cached.on_update(&msg, rules)?;
-        for Group { form, watchers } in item.audience.active() {
-            if form.has(&msg) {
-                counters.updates_out.add(watchers.len() as u64);
-                sink.fan_out(watchers, body);
-                continue;
-            }
-            match form.update(&msg, item.key.as_key(), form_room)? {
-                Some(bytes) => {
-                    counters.updates_out.add(watchers.len() as u64);
-                    sink.fan_out(watchers, bytes);
-                }
-                None => counters.updates_outside_views.add(watchers.len() as u64),
-            }
+        let is_kept = msg.do_not_conflate || msg.do_not_cache;
+        if is_kept && self.table[index].audience.changed_count() > 0 {
+            self.send_pending(index, sink);
         }
-        Ok(())
+        let WatchedItems { table: items, counters, rules, form_room, refused, .. } = self;
+        let item = &mut items[index];
+        item.cached.on_update(&msg, rules)?;
+        item.count_update();
+        counters.updates_conflated.add(item.audience.changed_count() as u64);
+        // Values that no image holds cannot be sent later.
+        let may_refuse = !is_kept && item.cached.has_all_updates();
+        let mut result = Ok(());
+        for Group { form, watchers } in item.audience.active() {
+            let bytes = if form.has(&msg) {
+                body
+            } else {
+                match form.update(&msg, item.key.as_key(), form_room) {
+                    Ok(Some(bytes)) => bytes,
+                    Ok(None) => {
+                        counters.updates_outside_views.add(watchers.len() as u64);
+                        continue;
+                    }
+                    Err(unusable) => {
+                        result = Err(unusable);
+                        break;
+                    }
+                }
+            };
+            let refused_before = refused.len();
+            if may_refuse {
+                sink.fan_out_update(watchers, bytes, refused);
+            } else {
+                sink.fan_out(watchers, bytes);
+            }
+            let sent = watchers.len() - (refused.len() - refused_before);
+            counters.updates_out.add(sent as u64);
+        }
+        if !refused.is_empty() {
+            self.note_changes(index);
+        }
+        result
     }
 
     /// A new image that the provider sent to everybody.
@@ -171,8 +194,9 @@ impl WatchedItems {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
-        let item = &mut self.table[index];
         let msg = StatusMsg::parse(body)?;
+        self.send_pending(index, sink);
+        let item = &mut self.table[index];
         item.cached.on_status(&msg);
         self.count_suspect(index);
         if let Some(state) = msg.state.filter(|state| state.data == DataState::Suspect) {

@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use rwf::DataState;
 use units::Nanos;
 
@@ -20,6 +22,8 @@ pub(super) struct Item {
     pub(super) was_live: bool,
     /// Its id in the active stream of its service.
     pub(super) id: Option<u32>,
+    /// The number of its last update; never 0, and begins again after the highest.
+    pub(super) updates: NonZeroU32,
     /// Who watches it.
     pub(super) audience: Audience,
     /// When nobody watches it any more, it is given up then.
@@ -38,6 +42,7 @@ impl Item {
             life: Life::default(),
             was_live: false,
             id: None,
+            updates: NonZeroU32::MIN,
             audience: Audience::default(),
             lingers_until: None,
             is_counted_suspect: false,

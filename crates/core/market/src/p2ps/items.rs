@@ -11,7 +11,7 @@ use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
-use super::audience::FormRoom;
+use super::audience::{Form, FormRoom, Group};
 use super::base::{ServerConfig, Watcher};
 use super::client_table::Clients;
 use super::conversations::Conversations;
@@ -43,6 +43,8 @@ pub(super) struct WatchedItems {
     pub(super) services_version: u64,
     pub(super) rules: FieldRules,
     pub(super) form_room: FormRoom,
+    /// Streams that were not sent an update, until it is through; kept for its room.
+    pub(super) refused: Vec<Watcher>,
     pub(super) scratch: Scratch,
     pub(super) encoding: Encoding,
     pub(super) counters: Arc<Counters>,
@@ -68,6 +70,7 @@ impl WatchedItems {
             services_version: 0,
             rules,
             form_room: FormRoom::default(),
+            refused: Vec::new(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
             counters: Arc::clone(counters),
@@ -82,6 +85,52 @@ impl WatchedItems {
             self.clients.count_watchers(-i64::from(was_open));
         }
         self.conversations.end(number);
+    }
+}
+
+/// Streams whose updates are conflated, as `changed` explains.
+impl WatchedItems {
+    /// Streams of an item were not sent its last update.
+    #[cold]
+    pub(super) fn note_changes(&mut self, index: usize) {
+        let mut refused = std::mem::take(&mut self.refused);
+        self.counters.updates_conflated.add(refused.len() as u64);
+        for watcher in refused.drain(..) {
+            let Some(client) = self.clients.get_mut(watcher.client) else { continue };
+            let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { continue };
+            let item = &mut self.table[index];
+            if stream.index == index && item.audience.change(watcher, &stream.form) {
+                stream.changed_from = Some(item.updates);
+                client.conflation.changed += 1;
+                self.clients.enqueue_due(watcher);
+            }
+        }
+        self.refused = refused;
+    }
+
+    /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
+    pub(super) fn send_pending(&mut self, index: usize, sink: &mut impl ServerSink) {
+        let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {
+            return;
+        };
+        let (is_known, last) = (item.cached.is_known(), item.updates);
+        for Group { form, watchers } in item.audience.take_all_changed() {
+            watchers.iter().for_each(|watcher| self.clients.settle_change(*watcher, last));
+            if is_known {
+                self.send_newest(index, &form, &watchers, sink);
+            }
+        }
+    }
+
+    /// Sends the newest state of an item to streams that have changed and want it in one form.
+    pub(super) fn send_newest(
+        &mut self,
+        index: usize,
+        form: &Form,
+        watchers: &[Watcher],
+        sink: &mut impl ServerSink,
+    ) {
+        self.send_image(index, form, watchers, false, sink);
     }
 }
 
@@ -121,6 +170,7 @@ impl WatchedItems {
 
     /// The item is closed upstream: its streams end with that status.
     pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
+        self.send_pending(index, sink);
         let item = self.remove(index);
         let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
@@ -249,7 +299,7 @@ impl WatchedItems {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
         let known = self.clients.get_mut(watcher.client);
-        if let Some(stream) = known.and_then(|c| c.streams.remove(&watcher.stream_id)) {
+        if let Some(stream) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
         }

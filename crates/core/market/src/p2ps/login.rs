@@ -14,7 +14,7 @@ use super::PointToPoint;
 use super::base::ClientId;
 use super::notices::ClientError;
 use super::sink::ServerSink;
-use crate::users::Claim;
+use crate::users::Credentials;
 
 impl PointToPoint {
     pub(super) fn on_login(
@@ -76,15 +76,15 @@ impl PointToPoint {
             return Err(ClientError::LoginRefused);
         }
         let address = known.profile.address;
-        let claim = Claim::of(request, (address != 0).then(|| Ipv4Addr::from_bits(address)));
-        if let Err(denial) = self.gate.admit(&claim) {
+        let credentials = Credentials::of(request, (address != 0).then(|| Ipv4Addr::from_bits(address)));
+        if let Err(denial) = self.gate.admit(&credentials) {
             self.deny(client, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
             return Err(ClientError::LoginDenied(denial));
         }
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };
         let was_paused = self.items.clients.pauses_all(client);
-        self.items.clients.take_login(now, client, request, claim);
+        self.items.clients.take_login(now, client, request, credentials);
         if !request.no_refresh {
             sink.send(client, &answer);
         }

@@ -6,6 +6,8 @@
 //! - Each watcher sees, in the view that it wants, a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
 //!   before it sees "ok".
 //! - A stream that was paused, or sees other fields than before, gets a refresh before it goes on.
+//! - A client that reads too slowly gets the newest values when it has room; nothing else is left out or comes out of
+//!   order.
 //! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
@@ -18,15 +20,16 @@
 mod audience;
 mod base;
 mod behind;
+mod changed;
 mod cleanups;
 mod client;
 mod client_table;
 mod clients;
+mod continuations;
 mod conversations;
 mod directory;
 mod due;
 mod ending;
-mod errands;
 mod fanout;
 mod front;
 mod gaps;
@@ -67,7 +70,7 @@ use counters::table::PointToPoint as Counters;
 use rwf::Dictionary;
 use units::Nanos;
 
-use self::client::Login;
+use self::client::{Client, Login};
 use self::instances::Instances;
 use self::items::WatchedItems;
 use self::prepared::Prepared;
@@ -189,11 +192,11 @@ impl PointToPoint {
         self.items.cleanups.gone.contains_key(&client)
     }
 
-    /// Whether an errand of the client is not done: its further messages have to wait for
+    /// Whether a continuation of the client is not done: its further messages have to wait for
     /// [`PointToPoint::go_on`].
     #[must_use]
     pub fn is_busy(&self, client: ClientId) -> bool {
-        self.items.clients.get(client).is_some_and(|known| known.errand.is_some())
+        self.items.clients.get(client).is_some_and(|known| known.continuation.is_some())
     }
 
     /// Clients for which images have begun to be due since the last call.
@@ -219,15 +222,36 @@ impl PointToPoint {
 
 /// For status pages.
 impl PointToPoint {
-    /// The connections, for status pages.
-    pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
-        self.items.clients.iter().map(|(client, c)| ClientInfo {
+    /// The connections in the order of their numbers, from the one behind `after` on, for status pages.
+    pub fn clients_after(&self, after: Option<ClientId>) -> impl Iterator<Item = ClientInfo<'_>> + '_ {
+        self.items.clients.after(after).map(|(client, known)| self.client_info(client, known))
+    }
+
+    /// One of them.
+    #[must_use]
+    pub fn client_info_of(&self, client: ClientId) -> Option<ClientInfo<'_>> {
+        self.items.clients.get(client).map(|known| self.client_info(client, known))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        self.items.clients.all.len()
+    }
+
+    fn client_info<'a>(&'a self, client: ClientId, c: &'a Client) -> ClientInfo<'a> {
+        ClientInfo {
             client,
-            user: c.login.as_ref().map_or("", |l| &l.claim.user),
-            position: c.login.as_ref().map_or("", |l| &l.claim.position),
+            user: c.login.as_ref().map_or("", |l| &l.credentials.user),
+            position: c.login.as_ref().map_or("", |l| &l.credentials.position),
             application: c.login.as_ref().map_or("", |l| &l.application),
+            application_id: c.login.as_ref().map_or("", |l| &l.credentials.application_id),
+            is_logged_in: c.login.is_some(),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
+            conflated_since: c.conflation.since,
+            changed_streams: c.conflation.changed,
+            updates_conflated: c.conflation.updates,
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
             role: c.login.as_ref().and_then(|l| l.role),
             service_roles: c
@@ -237,7 +261,7 @@ impl PointToPoint {
                     Some((self.items.sources.services.get(id)?.definition.info.name.as_str(), *role))
                 })
                 .collect(),
-        })
+        }
     }
 
     /// The services that clients see: id, name, whether up, the instance it comes from.

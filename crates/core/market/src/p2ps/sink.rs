@@ -10,6 +10,14 @@ pub trait ServerSink {
     /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be
     /// none.
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]);
+    /// The same for an update whose values the item's image holds. Clients that read too slowly are not sent it: their
+    /// streams are added to `refused`, and get the newest values when there is room
+    /// ([`PointToPoint::send_due_images`](super::PointToPoint::send_due_images)).
+    #[inline]
+    fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
+        let _ = refused;
+        self.fan_out(watchers, msg);
+    }
     /// Something that a client has asked for was done, and there is more. Returns whether it may be done now; if
     /// not, it waits for [`PointToPoint::go_on`](super::PointToPoint::go_on).
     fn admits_more(&mut self, client: ClientId) -> bool {

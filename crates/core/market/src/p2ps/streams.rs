@@ -40,10 +40,14 @@ impl WatchedItems {
             newcomer.is_paused = is_paused;
             return;
         }
-        let was_due = audience.take_due(watcher);
+        let was_changed = audience.take_changed(watcher);
+        let was_due = audience.take_due(watcher) || was_changed;
         if was_due || before != *form || was_paused != is_paused {
             audience.remove(watcher);
             audience.add(watcher, form, is_paused);
+        }
+        if was_changed {
+            self.clients.settle_change(watcher, self.table[index].updates);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -57,7 +61,10 @@ impl WatchedItems {
         let client = self.clients.get(watcher.client);
         let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
         let (index, form) = (stream.index, stream.form.clone());
-        if self.table[index].audience.set_paused(watcher, &form, is_paused) && !is_paused {
+        let changes = self.table[index].audience.set_paused(watcher, &form, is_paused);
+        if changes && is_paused {
+            self.clients.settle_change(watcher, self.table[index].updates);
+        } else if changes {
             self.send_image(index, &form, &[watcher], false, sink);
         }
     }
@@ -79,7 +86,7 @@ impl WatchedItems {
         let (watcher, serial) = (newcomer.watcher, item.serial);
         if let Some(client) = self.clients.get_mut(watcher.client) {
             let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            let stream = Stream { index, serial, form, is_paused, conversation: None };
+            let stream = Stream { index, serial, form, is_paused, conversation: None, changed_from: None };
             client.streams.insert(watcher.stream_id, stream);
             newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
         }
@@ -150,7 +157,7 @@ impl WatchedItems {
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.conversations.close_private(number, sink);
             self.clients.count_watchers(-1);
-        } else if let Some(stream) = client.streams.remove(&watcher.stream_id) {
+        } else if let Some(stream) = client.take_stream(watcher.stream_id) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
             self.unwatch(now, &stream, watcher);

@@ -6,7 +6,7 @@ use rdm::login::LoginStatus;
 use super::PointToPoint;
 use super::base::ClientId;
 use super::sink::ServerSink;
-use crate::users::{Claim, Users};
+use crate::users::{Credentials, Users};
 
 impl PointToPoint {
     /// From now on these may log in. Who is logged in and may not be is told so; returned is who that is, for
@@ -14,10 +14,10 @@ impl PointToPoint {
     pub fn set_users(&mut self, users: Users, sink: &mut impl ServerSink) -> Vec<ClientId> {
         self.gate.set(users);
         let logins = self.items.clients.iter().filter_map(|(client, c)| Some((client, c.login.as_ref()?)));
-        let logins = logins.map(|(client, login)| (client, login.stream_id, login.claim.clone()));
+        let logins = logins.map(|(client, login)| (client, login.stream_id, login.credentials.clone()));
         let mut revoked = Vec::new();
-        for (client, stream_id, claim) in logins.collect::<Vec<(ClientId, i32, Claim)>>() {
-            if let Err(denial) = self.gate.admit(&claim) {
+        for (client, stream_id, credentials) in logins.collect::<Vec<(ClientId, i32, Credentials)>>() {
+            if let Err(denial) = self.gate.admit(&credentials) {
                 let text = denial.to_string();
                 self.deny(client, LoginStatus::ended(stream_id, denial.code(), &text), sink);
                 self.counters.logins_revoked.inc();

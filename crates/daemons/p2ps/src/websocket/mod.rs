@@ -1,15 +1,15 @@
 //! The WebSocket port: what its clients say becomes RWF for the core, what the core says becomes JSON for
 //! them.
 
-mod clients;
 mod ids;
+mod json_to_market;
 mod streams;
 
 use market::p2ps::{ClientId, PointToPoint};
 use rwf_json::Reader;
 use server::ConnectionId;
 
-pub(crate) use clients::WebSocketClients;
+pub(crate) use json_to_market::JsonToMarket;
 pub(crate) use server::websocket::Json;
 pub(crate) use streams::Streams;
 

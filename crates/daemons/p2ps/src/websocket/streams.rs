@@ -23,7 +23,7 @@ use super::ids::OtherIds;
 /// then the stream is suspect, so that an item that fails with every update costs one image each time.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    known: HashMap<ConnectionId, HashMap<i32, Standing>>,
+    known: HashMap<ConnectionId, HashMap<i32, StreamHealth>>,
     /// How many of them are not whole.
     wanting_count: usize,
     /// Streams that have missed an update since the last [`Streams::take_due`].
@@ -47,7 +47,7 @@ pub(crate) struct Lacking {
 
 /// How a stream stands with its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum StreamHealth {
     Whole,
     /// It has missed an update and is suspect.
     Lacking,
@@ -77,28 +77,28 @@ impl Streams {
             return true;
         }
         let Some(connection) = connection_of(client) else { return true };
-        let standing = self.known.get(&connection).and_then(|open| open.get(&stream_id)).copied();
-        let whole = Some(Standing::Whole);
+        let health = self.known.get(&connection).and_then(|open| open.get(&stream_id)).copied();
+        let whole = Some(StreamHealth::Whole);
         match effect {
-            _ if standing == Some(Standing::Ended) => return false,
+            _ if health == Some(StreamHealth::Ended) => return false,
             MessageEffect::Other => {}
-            MessageEffect::Update => return standing != Some(Standing::Lacking),
-            MessageEffect::Doubt => return standing.is_some(),
+            MessageEffect::Update => return health != Some(StreamHealth::Lacking),
+            MessageEffect::Doubt => return health.is_some(),
             // That all is well would not be so.
-            MessageEffect::Remark => return standing == whole,
+            MessageEffect::Remark => return health == whole,
             MessageEffect::Image => self.set(connection, stream_id, whole),
             MessageEffect::End => self.set(connection, stream_id, None),
             MessageEffect::Missed(domain) => {
-                if standing == whole {
+                if health == whole {
                     self.note_missed(Watcher { client, stream_id }, domain);
-                    self.set(connection, stream_id, Some(Standing::Lacking));
+                    self.set(connection, stream_id, Some(StreamHealth::Lacking));
                 }
-                return standing == whole;
+                return health == whole;
             }
             MessageEffect::Lost => {
                 self.counters.streams_closed.inc();
                 self.ended.push(Watcher { client, stream_id });
-                self.set(connection, stream_id, Some(Standing::Ended));
+                self.set(connection, stream_id, Some(StreamHealth::Ended));
             }
         }
         true
@@ -113,16 +113,16 @@ impl Streams {
     }
 
     /// Notes how a stream stands, if it does.
-    fn set(&mut self, connection: ConnectionId, stream_id: i32, standing: Option<Standing>) {
+    fn set(&mut self, connection: ConnectionId, stream_id: i32, health: Option<StreamHealth>) {
         let open = self.known.entry(connection).or_default();
-        let before = match standing {
-            Some(standing) => open.insert(stream_id, standing),
+        let before = match health {
+            Some(health) => open.insert(stream_id, health),
             None => open.remove(&stream_id),
         };
-        let is_wanting = |standing: Option<Standing>| standing.is_some_and(|s| s != Standing::Whole);
-        self.wanting_count += usize::from(is_wanting(standing));
+        let is_wanting = |health: Option<StreamHealth>| health.is_some_and(|s| s != StreamHealth::Whole);
+        self.wanting_count += usize::from(is_wanting(health));
         self.wanting_count -= usize::from(is_wanting(before));
-        if before == Some(Standing::Lacking) && standing == Some(Standing::Whole) {
+        if before == Some(StreamHealth::Lacking) && health == Some(StreamHealth::Whole) {
             self.counters.streams_restored.inc();
         }
     }
@@ -159,7 +159,7 @@ impl Streams {
     pub(crate) fn forget_all(&mut self, connection: ConnectionId) {
         self.others.forget_all(connection);
         let gone = self.known.remove(&connection).unwrap_or_default();
-        self.wanting_count -= gone.values().filter(|standing| **standing != Standing::Whole).count();
+        self.wanting_count -= gone.values().filter(|health| **health != StreamHealth::Whole).count();
     }
 
     /// Whether there is nothing that the core has to be told or asked for now.
@@ -172,7 +172,7 @@ impl Streams {
     pub(crate) fn take_ended(&mut self) -> Vec<Watcher> {
         let mut ended = std::mem::take(&mut self.ended);
         // Of what a client has closed meanwhile the core knows.
-        ended.retain(|watcher| self.standing(*watcher) == Some(Standing::Ended));
+        ended.retain(|watcher| self.health(*watcher) == Some(StreamHealth::Ended));
         for watcher in &ended {
             if let Some(connection) = connection_of(watcher.client) {
                 self.set(connection, watcher.stream_id, None);
@@ -199,7 +199,7 @@ impl Streams {
         while let Some((_, lacking)) = self.waiting.pop_front_if(|(at, _)| now >= *at) {
             due.extend(lacking.watchers);
         }
-        due.retain(|watcher| self.standing(*watcher) == Some(Standing::Lacking));
+        due.retain(|watcher| self.health(*watcher) == Some(StreamHealth::Lacking));
         due
     }
 
@@ -208,7 +208,7 @@ impl Streams {
         self.waiting.front().map_or(Nanos::NEVER, |(at, _)| *at)
     }
 
-    fn standing(&self, watcher: Watcher) -> Option<Standing> {
+    fn health(&self, watcher: Watcher) -> Option<StreamHealth> {
         self.known.get(&connection_of(watcher.client)?)?.get(&watcher.stream_id).copied()
     }
 }

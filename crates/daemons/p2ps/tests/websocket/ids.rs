@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use websocket::Message;
 
-use crate::backbone_of_tests::{BID, image};
 use crate::rig::{Client, Rig, logged_in};
+use scripted::{BID, image};
 
 fn serving() -> (Rig, Client) {
     let mut rig = Rig::new();

@@ -1,7 +1,7 @@
 //! What WebSocket clients are answered, over real sockets. The backbone is one of these tests' own
-//! (`backbone_of_tests.rs`); real ones are for the tests of the whole system (`interop/system`).
+//! (crate `scripted`); real ones are for the tests of the whole system (`interop/system`).
 
-mod backbone_of_tests;
+mod conflation;
 mod ids;
 mod overload;
 mod pace;

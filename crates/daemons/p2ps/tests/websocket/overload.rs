@@ -2,8 +2,8 @@
 
 use market::backbone::Kind;
 
-use crate::backbone_of_tests::{BID, image, update};
 use crate::rig::{Client, Rig, logged_in};
+use scripted::{BID, image, update};
 
 /// A server that handles so many bytes a second.
 fn slow(rate: u64) -> (Rig, Client) {

@@ -6,8 +6,8 @@ use market::backbone::Kind;
 use serde_json::{Value, json};
 use websocket::{ClientConfig, Message};
 
-use crate::backbone_of_tests::{image, update};
 use crate::rig::{Client, LOGIN, Rig, logged_in};
+use scripted::{image, update};
 
 /// A dictionary as large as the vendor's: 16,000 fields, 695 of them with ripples.
 const FIELD_COUNT: usize = 16_000;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tickcast_p2ps::{P2psConfig, PointToPointServer};
 use websocket::{ClientConfig, ClientConnection, CloseReason, Handler, Message, Outbound, Session, Stop};
 
-use crate::backbone_of_tests::Script;
+use scripted::Script;
 
 const FIELDS: &[u8] = include_bytes!("../../../../../data/dictionary/tickcast-fields.dic");
 
@@ -37,7 +37,7 @@ impl Rig {
 
     /// One with a dictionary of its own.
     pub(crate) fn with_fields(fields: &[u8], change: impl FnOnce(&mut P2psConfig)) -> Rig {
-        let backbone = Script::default();
+        let backbone = Script::new("TESTS");
         let poller = Poller::new().expect("descriptors are left");
         let registry = Registry::default();
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("some port is free");

@@ -6,8 +6,8 @@ use rwf::{DataState, DataType, Domain, GenericMsg, Key, Msg, State, StateCode, S
 use serde_json::{Value, json};
 use websocket::Message;
 
-use crate::backbone_of_tests::{ASK, BID, GARBAGE, image, update};
 use crate::rig::{Client, Rig, logged_in};
+use scripted::{ASK, BID, GARBAGE, image, update};
 
 const DELAY_MS: u64 = 50;
 

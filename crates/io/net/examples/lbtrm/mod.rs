@@ -229,10 +229,8 @@ impl<S: DeliverySink> End<S> {
 
 fn new_receiver(key: SessionKey, now: Nanos, counters: Arc<LbtrmReceiver>) -> Receiver {
     let delivery = Arc::<LbmDelivery>::default();
-    let config = ReceiverConfig {
-        transport_lbtrm_nak_generation_interval: NAK_GENERATION_INTERVAL,
-        ..ReceiverConfig::default()
-    };
+    let config =
+        ReceiverConfig { nak_generation_interval: NAK_GENERATION_INTERVAL, ..ReceiverConfig::default() };
     let mut receiver =
         Receiver::new(&config, key, clock::seed(), now, counters, delivery).expect("it is allowed");
     receiver.subscribe(TOPIC_INDEX, 0).expect("the first topic");

@@ -17,6 +17,8 @@ pub(super) const HEADER_BYTES: u64 = 8;
 pub(super) const SEGMENT_COUNT: u64 = if cfg!(loom) { 4 } else { 16 };
 /// Receivers a ring can have at once.
 pub(super) const SLOT_COUNT: usize = if cfg!(loom) { 1 } else { 64 };
+/// Answers that wait for the source.
+pub(super) const ANSWER_COUNT: usize = if cfg!(loom) { 1 } else { 256 };
 /// The smallest ring, bytes: a segment is a page.
 pub(super) const RING_BYTES_MIN: u64 = if cfg!(loom) { 4 * 16 } else { 65_536 };
 /// The largest ring, bytes.
@@ -107,6 +109,8 @@ pub(super) struct Control {
     pub(super) segment_frames: [AtomicU64; SEGMENT_COUNT as usize],
     _reserved: [u64; 16],
     pub(super) slots: [Slot; SLOT_COUNT],
+    /// See `answers`: who answers, and what.
+    pub(super) answers: [[AtomicU64; 2]; ANSWER_COUNT],
 }
 
 impl Control {
@@ -122,6 +126,7 @@ impl Control {
             segment_frames: std::array::from_fn(|_| zero()),
             _reserved: [0; 16],
             slots: std::array::from_fn(|_| Slot { state: zero(), position: zero(), pid: zero() }),
+            answers: std::array::from_fn(|_| [zero(), zero()]),
         }
     }
 }
@@ -327,6 +332,7 @@ mod tests {
         assert_eq!(offset_of!(Control, sleepers), 640);
         assert_eq!(offset_of!(Control, segment_frames), 768);
         assert_eq!(offset_of!(Control, slots), 1024);
+        assert_eq!(offset_of!(Control, answers), 9216);
         assert_eq!(size_of::<Slot>(), 128);
         assert_eq!((offset_of!(Slot, position), offset_of!(Slot, pid)), (8, 16));
         assert!(size_of::<Control>() <= CONTROL_BYTES);

@@ -33,6 +33,7 @@
 //! when it is dropped in the middle of a message the source leaves that segment alone until the receiver has
 //! noticed or died, and goes around it.
 
+mod answers;
 mod bytes;
 mod layout;
 #[cfg(all(test, loom))]
@@ -59,6 +60,7 @@ mod wake;
 #[cfg(not(loom))]
 mod watch;
 
+pub use answers::Answer;
 pub use layout::LayoutError;
 pub use producer::{Claim, ClaimError};
 pub use reader::{Frame, Missed, ReadError};

@@ -8,6 +8,7 @@
 use loom::sync::Arc as ModelArc;
 use std::sync::Arc;
 
+use super::answers::{self, Answer};
 use super::layout::{Geometry, RING_BYTES_MIN, Slot};
 use super::producer::Producer;
 use super::reader::{Missed, Place, ReadError, Reader};
@@ -448,5 +449,25 @@ fn no_interleaving_counts_from_the_last_lap() {
         };
         let rest = poll(&mut reader, 8).unwrap();
         assert_eq!(rest, (read + missed..12).collect::<Vec<_>>(), "delivered and missed are all");
+    });
+}
+
+#[test]
+fn no_interleaving_loses_or_mixes_answers() {
+    model(|| {
+        let region = region();
+        let answer = |receiver: u64| Answer { receiver, number: receiver as u32, topics: receiver as u32 };
+        let receivers = [1, 2].map(|receiver| {
+            let region = Arc::clone(&region);
+            loom::thread::spawn(move || answers::put(region.control(), answer(receiver)))
+        });
+        let mut taken = Vec::new();
+        answers::take(region.control(), |answer| taken.push(answer));
+        let put = receivers.map(|receiver| receiver.join().expect("it ends"));
+        answers::take(region.control(), |answer| taken.push(answer));
+        taken.sort_by_key(|answer| answer.receiver);
+        let wanted: Vec<_> =
+            [1, 2].into_iter().zip(put).filter_map(|(r, put)| put.then(|| answer(r))).collect();
+        assert_eq!(taken, wanted);
     });
 }

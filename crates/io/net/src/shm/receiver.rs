@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use counters::table::LbtIpcReceiver;
 
+use super::answers::{self, Answer};
 use super::file::{self, SessionName};
 use super::layout::{Identity, LayoutError, SLOT_COUNT};
 use super::reader::{Frame, Place, ReadError, Reader};
@@ -73,7 +74,7 @@ impl fmt::Display for OpenError {
             OpenError::Denied { path, user, owner, group, permissions } => write!(
                 f,
                 "user {} may not read and write {}: its owner is user {}, its group is {group}, its permissions are \
-                 {permissions:o} (the source's transport_lbtipc_group says who may)",
+                 {permissions:o} (the source's ipc.group says who may)",
                 user::user(*user),
                 path.display(),
                 user::user(*owner)
@@ -193,6 +194,11 @@ impl Receiver {
             ReadError::Dropped => counters.dropped.raise(1),
             ReadError::Nonsense { .. } => counters.nonsense.raise(1),
         }
+    }
+
+    /// Answers the source, which looks at it when it has asked. False if there is no place for it now.
+    pub fn answer(&mut self, answer: Answer) -> bool {
+        answers::put(self.reader.region().control(), answer)
     }
 
     /// What it counts.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use counters::table::LbtIpcSource;
 use units::Nanos;
 
+use super::answers::{self, Answer};
 use super::file::{self, SessionName};
 use super::layout::{Geometry, Identity, Slot};
 use super::producer::{Claim, ClaimError, Producer};
@@ -213,6 +214,11 @@ impl Source {
             let lag_bytes = if is_paced { written.saturating_sub(position) } else { 0 };
             Some(ReaderInfo { pid: slots::pid(slot), lag_bytes, is_dropped })
         })
+    }
+
+    /// Takes what receivers have answered since the last time.
+    pub fn take_answers(&mut self, each: impl FnMut(Answer)) {
+        answers::take(self.producer.region().control(), each);
     }
 
     /// The longest message, bytes.

@@ -146,8 +146,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_cannot_be_woken_is_counted_and_one_that_is_gone_is_not() {
-        let directory = std::env::temp_dir().join(format!("tickcast-wake-{}", std::process::id()));
-        std::fs::create_dir(&directory).unwrap();
+        let directory = testkit::Folder::new();
         let ring = directory.join("LBTIPC_1_2");
         let (waker, counters) = (Waker::new(&ring).unwrap(), LbtIpcSource::default());
         let woken = Bell::new(&ring, 0, &std::fs::metadata(&directory).unwrap()).unwrap();
@@ -156,6 +155,5 @@ mod tests {
         waker.wake(0b111, &counters);
         assert_eq!((counters.wakes_sent.get(), counters.wakes_failed.get()), (3, 1));
         assert_eq!(woken.socket.recv(&mut [0; 8]).unwrap(), 1);
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 }

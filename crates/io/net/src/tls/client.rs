@@ -7,7 +7,8 @@ use rustls_pki_types::ServerName;
 
 use super::names::NamedServers;
 use super::pem::{authorities, certificates, key, provider, unusable, unusable_pair};
-use super::{TlsError, TlsStream};
+use super::validity::check_dates;
+use super::{TlsError, TlsStream, UnixSeconds, Validity};
 use crate::Transport;
 
 /// Whom a client trusts and who it is. All files are PEM.
@@ -24,10 +25,12 @@ pub struct ClientFiles {
 #[derive(Clone, Debug)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    /// When its own certificate is valid, and the file of that.
+    validity: Option<(PathBuf, Validity)>,
 }
 
 impl ClientTls {
-    /// Reads the files.
+    /// Reads the files. Dates are not looked at: [`ClientTls::check_dates`] does.
     ///
     /// # Errors
     /// [`TlsError`]: a file cannot be read or used; it is named.
@@ -51,13 +54,27 @@ impl ClientTls {
             let verifier = Arc::new(NamedServers::new(roots, names)?);
             builder.dangerous().with_custom_certificate_verifier(verifier)
         };
-        let config = match &files.identity {
-            None => builder.with_no_client_auth(),
-            Some((certificate, key_file)) => builder
-                .with_client_auth_cert(certificates(certificate)?, key(key_file)?)
-                .map_err(|error| unusable_pair(certificate, key_file, error))?,
+        let (config, validity) = match &files.identity {
+            None => (builder.with_no_client_auth(), None),
+            Some((certificate, key_file)) => {
+                let chain = certificates(certificate)?;
+                let validity = Validity::of_chain(&chain).map(|validity| (certificate.clone(), validity));
+                let config = builder
+                    .with_client_auth_cert(chain, key(key_file)?)
+                    .map_err(|error| unusable_pair(certificate, key_file, error))?;
+                (config, validity)
+            }
         };
-        Ok(ClientTls { config: Arc::new(config) })
+        Ok(ClientTls { config: Arc::new(config), validity })
+    }
+
+    /// Whether the client's own certificate, if it has one, is valid at a time.
+    ///
+    /// # Errors
+    /// [`TlsError::Dates`] if it is not.
+    pub fn check_dates(&self, now: UnixSeconds) -> Result<(), TlsError> {
+        let Some((file, validity)) = &self.validity else { return Ok(()) };
+        check_dates(file, Some(*validity), now)
     }
 
     /// Begins a session on a connected socket, non-blocking. The server's certificate must be for `host`: a

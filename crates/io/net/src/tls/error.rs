@@ -3,6 +3,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use super::{UnixSeconds, Validity};
+
 /// Why a side of TLS cannot be set up.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -30,6 +32,15 @@ pub enum TlsError {
         /// What is wrong.
         cause: String,
     },
+    /// A certificate, or one of those between it and its authority, that is not valid yet or not any more.
+    Dates {
+        /// The file.
+        file: PathBuf,
+        /// When all that it holds are valid.
+        validity: Validity,
+        /// What the clock said.
+        now: UnixSeconds,
+    },
     /// A host that is neither a DNS name nor an IP address, so that no certificate can be for it.
     HostName(String),
 }
@@ -42,6 +53,11 @@ impl fmt::Display for TlsError {
                 write!(f, "{} holds no {wanted}: {cause}", file.display())
             }
             Self::Unusable { file, cause } => write!(f, "cannot use {}: {cause}", file.display()),
+            Self::Dates { file, validity: Validity { from, until }, now } => {
+                let is = if now < from { "is not valid yet" } else { "has expired" };
+                let file = file.display();
+                write!(f, "cannot use {file}: it {is}: valid from {from} until {until}, now it is {now}")
+            }
             Self::HostName(host) => write!(f, "{host:?} is no host name that a certificate can be for"),
         }
     }

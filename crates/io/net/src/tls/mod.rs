@@ -15,9 +15,11 @@ mod server;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod validity;
 
 pub use client::{ClientFiles, ClientTls};
 pub use error::{TlsError, is_about_certificates};
 pub use names::is_peer_name;
 pub use server::{ClientCertificates, ServerFiles, ServerTls};
 pub use stream::TlsStream;
+pub use validity::{UnixSeconds, Validity};

@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_whole_is_told_with_the_line_that_is_missing() {
-        let file = std::env::temp_dir().join(format!("tickcast-half-{}", std::process::id()));
+        let folder = testkit::Folder::new();
+        let file = folder.join("half");
         let told = |bytes: &[u8]| {
             std::fs::write(&file, bytes).expect("a writable place");
             certificates(&file).expect_err("it is not whole").to_string()
@@ -92,6 +93,5 @@ mod tests {
         assert!(half.contains("the line `-----END CERTIFICATE-----` is missing"), "{half}");
         let start = told(b"-----BEGIN CERTIFICATE\nMIIB\n");
         assert!(start.contains("the line `-----BEGIN CERTIFICATE` is not understood"), "{start}");
-        std::fs::remove_file(&file).expect("made above");
     }
 }

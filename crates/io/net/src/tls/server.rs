@@ -1,6 +1,6 @@
 use std::io;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -9,7 +9,8 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
 use super::names::NamedClients;
 use super::pem::{authorities, certificates, key, provider, unusable, unusable_pair};
-use super::{TlsError, TlsStream};
+use super::validity::check_dates;
+use super::{TlsError, TlsStream, UnixSeconds, Validity};
 use crate::{FileStamp, Transport};
 
 /// Where a server's certificates are. All files are PEM.
@@ -44,33 +45,56 @@ pub struct ServerTls {
     config: Arc<ServerConfig>,
     /// Of the files when they were read last, whether they could be used or not.
     stamps: Vec<Option<FileStamp>>,
+    /// Of what is in use; `None` if its dates cannot be read.
+    validity: Option<Validity>,
+    /// When what was read last becomes valid, if it was not yet.
+    valid_from: Option<UnixSeconds>,
 }
 
 impl ServerTls {
-    /// Reads the files.
+    /// Reads the files. Dates are not looked at: [`ServerTls::check_dates`] does.
     ///
     /// # Errors
     /// [`TlsError`]: a file cannot be read or used; it is named.
     pub fn load(files: ServerFiles) -> Result<ServerTls, TlsError> {
         let stamps = files.stamps();
-        let config = files.read()?;
-        Ok(ServerTls { files, config, stamps })
+        let (config, validity) = files.read()?;
+        Ok(ServerTls { files, config, stamps, validity, valid_from: None })
+    }
+
+    /// Whether what is in use is valid at a time.
+    ///
+    /// # Errors
+    /// [`TlsError::Dates`] if it is not.
+    pub fn check_dates(&self, now: UnixSeconds) -> Result<(), TlsError> {
+        check_dates(&self.files.certificate, self.validity, now)
+    }
+
+    /// When what is in use is valid, and its file; `None` if its dates cannot be read.
+    #[must_use]
+    pub fn validity(&self) -> Option<(&Path, Validity)> {
+        Some((&self.files.certificate, self.validity?))
     }
 
     /// Reads the files again if one has changed, and says whether it did. Sessions that stand keep what they
-    /// have; new ones get what was read.
+    /// have; new ones get what was read. `now` is the time of the wall clock.
     ///
     /// # Errors
-    /// [`TlsError`]: what the files hold now cannot be used, and what was read before is kept. It is told
-    /// once: the next attempt is made when a file has changed again.
-    pub fn refresh(&mut self) -> Result<bool, TlsError> {
+    /// [`TlsError`]: what the files hold now cannot be used, or is not valid now, and what was read before is kept.
+    /// It is told once: the next attempt is made when a file has changed again, or what it holds becomes valid.
+    pub fn refresh(&mut self, now: UnixSeconds) -> Result<bool, TlsError> {
         let stamps = self.files.stamps();
-        if stamps == self.stamps {
+        if stamps == self.stamps && self.valid_from.is_none_or(|from| now < from) {
             return Ok(false);
         }
         // From before the files are read: what changes meanwhile is seen the next time.
-        self.stamps = stamps;
-        self.config = self.files.read()?;
+        (self.stamps, self.valid_from) = (stamps, None);
+        let (config, validity) = self.files.read()?;
+        if let Err(error) = check_dates(&self.files.certificate, validity, now) {
+            self.valid_from = validity.map(|validity| validity.from).filter(|from| now < *from);
+            return Err(error);
+        }
+        (self.config, self.validity) = (config, validity);
         Ok(true)
     }
 
@@ -85,8 +109,9 @@ impl ServerTls {
 }
 
 impl ServerFiles {
-    fn read(&self) -> Result<Arc<ServerConfig>, TlsError> {
+    fn read(&self) -> Result<(Arc<ServerConfig>, Option<Validity>), TlsError> {
         let chain = certificates(&self.certificate)?;
+        let validity = Validity::of_chain(&chain);
         let key = key(&self.key)?;
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
@@ -105,7 +130,7 @@ impl ServerFiles {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        Ok(Arc::new(config))
+        Ok((Arc::new(config), validity))
     }
 
     fn stamps(&self) -> Vec<Option<FileStamp>> {

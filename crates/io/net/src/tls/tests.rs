@@ -5,9 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use testkit::Folder;
+
 use super::*;
 use crate::tcp::{self, Moved};
 use crate::{Interest, Poller, Token, Transport};
+
+/// Within the dates of the certificates of these tests, 2020 to 2120.
+const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/tls").join(name)
@@ -338,61 +343,81 @@ fn before_the_handshake_a_client_with_something_to_write_does_not_wait_for_room(
     assert!(!client.waits_for_room(true), "the server's answer comes first");
 }
 
-/// A directory of one test, removed with it.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let at = std::env::temp_dir().join(format!("tickcast-tls-{name}-{}", std::process::id()));
-        fs::create_dir_all(&at).expect("a writable place");
-        Scratch(at)
-    }
-
-    fn put(&self, name: &str, from: &str) -> PathBuf {
-        // Written beside and renamed, as tools that renew certificates do.
-        let (target, beside) = (self.0.join(name), self.0.join("beside"));
-        fs::copy(testdata(from), &beside).expect("a writable place");
-        fs::rename(&beside, &target).expect("a writable place");
-        target
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It lies in a temporary directory.
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Puts a file of the tests into a folder under another name.
+fn put(folder: &Folder, name: &str, from: &str) -> PathBuf {
+    folder.put(name, fs::read(testdata(from)).expect("a file of the tests"))
 }
 
 #[test]
 fn changed_files_are_for_new_sessions_and_those_that_stand_stay() {
-    let scratch = Scratch::new("reload");
+    let scratch = Folder::new();
     let files = ServerFiles {
-        certificate: scratch.put("cert.pem", "server.pem"),
-        key: scratch.put("key.pem", "server.key"),
+        certificate: put(&scratch, "cert.pem", "server.pem"),
+        key: put(&scratch, "key.pem", "server.key"),
         clients: ClientCertificates::NotAsked,
     };
     let mut server = ServerTls::load(files).expect("the files are good");
     let client = client_of("ca.pem", None);
     let mut old = Pair::new(&server, &client);
     old.shake_hands().expect("both accept each other");
-    assert!(matches!(server.refresh(), Ok(false)), "nothing has changed");
+    assert!(matches!(server.refresh(NOW), Ok(false)), "nothing has changed");
 
-    scratch.put("cert.pem", "renewed.pem");
-    let error = server.refresh().expect_err("the key is still the old one's");
+    put(&scratch, "cert.pem", "renewed.pem");
+    let error = server.refresh(NOW).expect_err("the key is still the old one's");
     assert!(error.to_string().contains("key.pem"), "{error}");
-    assert!(matches!(server.refresh(), Ok(false)), "told once");
+    assert!(matches!(server.refresh(NOW), Ok(false)), "told once");
     let mut between = Pair::new(&server, &client);
     between.shake_hands().expect("what was good before is kept");
     assert_eq!(between.certificate_at_client(), end_entity("server.pem"));
 
-    scratch.put("key.pem", "renewed.key");
-    assert!(matches!(server.refresh(), Ok(true)));
+    put(&scratch, "key.pem", "renewed.key");
+    assert!(matches!(server.refresh(NOW), Ok(true)));
     let mut new = Pair::new(&server, &client);
     new.shake_hands().expect("both accept each other");
     assert_eq!(new.certificate_at_client(), end_entity("renewed.pem"));
     old.server.write(b"still here").expect("it stands");
     old.run(|pair| pair.at_client == b"still here").expect("it stands");
+}
+
+#[test]
+fn what_is_not_valid_is_not_put_in_force_and_said_with_its_dates() {
+    let (before, after) = (UnixSeconds(1_500_000_000), UnixSeconds(5_000_000_000));
+    let client = client_of("ca.pem", None);
+    let at_client = |server: &ServerTls| {
+        let mut pair = Pair::new(server, &client);
+        pair.shake_hands().expect("both accept each other");
+        pair.certificate_at_client()
+    };
+    let dates = "valid from 2020-01-01 00:00:00 UTC until 2120-01-01 00:00:00 UTC, now it is";
+    let cases = [
+        (before, format!("it is not valid yet: {dates} 2017-07-14 02:40:00 UTC"), true),
+        (after, format!("it has expired: {dates} 2128-06-11 08:53:20 UTC"), false),
+    ];
+    for (now, fault, becomes_valid) in cases {
+        let scratch = Folder::new();
+        let files = ServerFiles {
+            certificate: put(&scratch, "cert.pem", "server.pem"),
+            key: put(&scratch, "key.pem", "server.key"),
+            clients: ClientCertificates::NotAsked,
+        };
+        let mut server = ServerTls::load(files).expect("the files are good");
+        assert!(server.check_dates(NOW).is_ok());
+        let said = server.check_dates(now).expect_err("they are not valid then").to_string();
+        assert!(said.ends_with(&format!("cert.pem: {fault}")), "{said}");
+
+        put(&scratch, "key.pem", "renewed.key");
+        put(&scratch, "cert.pem", "renewed.pem");
+        let said = server.refresh(now).expect_err("they are not valid then").to_string();
+        assert!(said.contains(&fault), "{said}");
+        assert!(matches!(server.refresh(now), Ok(false)), "told once");
+        assert_eq!(at_client(&server), end_entity("server.pem"));
+        assert_eq!(server.refresh(NOW).expect("nothing is wrong"), becomes_valid);
+        let last = if becomes_valid { "renewed.pem" } else { "server.pem" };
+        assert_eq!(at_client(&server), end_entity(last));
+    }
+    let own = client_of("ca.pem", identity("client"));
+    assert!(own.check_dates(NOW).is_ok() && client.check_dates(after).is_ok());
+    assert!(own.check_dates(after).expect_err("it is no more").to_string().contains("client.pem"));
 }
 
 #[test]
@@ -406,15 +431,13 @@ fn a_file_that_is_missing_or_no_pem_is_named() {
     let swapped = ServerFiles { key: testdata("server.pem"), ..server_files() };
     let error = ServerTls::load(swapped).expect_err("a certificate is no key");
     assert!(matches!(&error, TlsError::Pem { wanted: "private key", .. }), "{error}");
-    let directory = std::env::temp_dir().join(format!("tickcast-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("a directory for temporary files");
+    let directory = Folder::new();
     let garbage = directory.join("garbage.pem");
     let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     std::fs::write(&garbage, pem).expect("it can be written");
     let error = ServerTls::load(ServerFiles { certificate: garbage.clone(), ..server_files() });
     let error = error.expect_err("PEM of something else");
     assert!(matches!(&error, TlsError::Unusable { file, .. } if *file == garbage), "{error}");
-    std::fs::remove_dir_all(&directory).expect("it is still there");
     let foreign = ServerFiles { key: testdata("client.key"), ..server_files() };
     let error = ServerTls::load(foreign).expect_err("another's key");
     assert!(matches!(&error, TlsError::Unusable { file, .. } if file.ends_with("client.key")), "{error}");

@@ -238,16 +238,14 @@ impl UdpSocket {
     #[inline(never)]
     fn receive_faulty<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
         let count = self.take_runs(batch, (batch.headers.len() / 2).max(1))?;
-        if let Some(faults) = &self.faults {
-            let received = batch.received();
-            let arrived = received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect();
-            let seen = faults.borrow_mut().pass(arrived);
-            batch.prepare(count);
-            batch.slots.clear();
-            for (room, (from, bytes)) in batch.bytes.chunks_mut(SLOT_BYTES).zip(seen) {
-                room[..bytes.len()].copy_from_slice(&bytes);
-                batch.slots.push(Slot { from, len: bytes.len(), segment_bytes: bytes.len() });
-            }
+        let received = batch.received();
+        let arrived = received.datagrams().map(|(from, bytes)| (from, bytes.to_vec())).collect();
+        let seen = self.faults.pass(arrived);
+        batch.prepare(count);
+        batch.slots.clear();
+        for (room, (from, bytes)) in batch.bytes.chunks_mut(SLOT_BYTES).zip(seen) {
+            room[..bytes.len()].copy_from_slice(&bytes);
+            batch.slots.push(Slot { from, len: bytes.len(), segment_bytes: bytes.len() });
         }
         Ok(batch.received())
     }

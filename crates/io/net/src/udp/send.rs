@@ -54,7 +54,7 @@ impl UdpSocket {
     #[cold]
     #[inline(never)]
     fn is_cut(&self) -> bool {
-        self.faults.as_ref().is_some_and(|faults| faults.borrow().faults.is_cut())
+        self.faults.is_cut()
     }
 
     /// Whether runs go out with one call: until the kernel refuses that, which costs streams most of their

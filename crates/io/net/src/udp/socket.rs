@@ -1,11 +1,10 @@
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use super::receive::ReceiveMode;
-use crate::fork;
-use crate::lab::{Faults, FaultySocket};
+use crate::{SocketFaults, fork};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Where multicast goes out and comes in.
@@ -31,7 +30,7 @@ pub struct UdpSocket {
     /// What the kernel had dropped when it was asked last.
     pub(super) drops: Cell<u32>,
     /// Of a socket of a simulation.
-    pub(super) faults: Option<RefCell<Box<FaultySocket>>>,
+    pub(super) faults: SocketFaults,
 }
 
 impl UdpSocket {
@@ -71,15 +70,16 @@ impl UdpSocket {
 
     fn for_receiving(socket: Socket, buffer_bytes: usize) -> io::Result<UdpSocket> {
         grow(&socket, libc::SO_RCVBUFFORCE, buffer_bytes, Socket::set_recv_buffer_size)?;
-        let faults = Faults::of_new_socket().map(RefCell::new);
+        let faults = SocketFaults::of_new_socket();
+        let has_faults = faults.are_possible();
         // Kernels before 5.0 lack it; datagrams then come one by one, which the reader takes as well.
-        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, faults.is_none().into());
+        let _ = set_option(&socket, libc::SOL_UDP, libc::UDP_GRO, (!has_faults).into());
         let socket = socket.into();
         Ok(UdpSocket {
             socket,
-            offload: Cell::new(faults.is_none()),
+            offload: Cell::new(!has_faults),
             peer: None,
-            mode: Cell::new(if faults.is_some() { ReceiveMode::Faulty } else { ReceiveMode::default() }),
+            mode: Cell::new(if has_faults { ReceiveMode::Faulty } else { ReceiveMode::default() }),
             drops: Cell::new(0),
             faults,
         })

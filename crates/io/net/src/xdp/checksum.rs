@@ -72,6 +72,7 @@ mod tests {
 
     #[test]
     fn every_length_sums_as_word_by_word() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(7);
         let bytes: Vec<u8> = (0..1600).map(|_| rng.next_u64() as u8).collect();
         for len in 0..bytes.len() {

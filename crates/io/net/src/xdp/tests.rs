@@ -10,9 +10,9 @@ use units::Nanos;
 
 use super::frame::{Ends, HEADERS_LEN, Headers, MacAddress};
 use super::*;
-use crate::lab::{FAR, Lab, NEAR, ip};
 use crate::udp::{MulticastOptions, Sent, UdpSocket};
 use crate::{Interest, Poller, Token};
+use testkit::hosts::{FAR, Lab, NEAR, ip};
 
 const GROUP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 77, 1, 2), 47_401);
 const WATCHDOG: Duration = Duration::from_secs(60);

@@ -13,7 +13,7 @@ use slab::Slab;
 use units::Nanos;
 
 use super::connection::Connection;
-use super::listener::CHECK_INTERVAL;
+use super::limits::CHECK_INTERVAL;
 use super::protocol::Endpoint;
 
 /// How long a peer has to end its side.

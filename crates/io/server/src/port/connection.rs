@@ -1,7 +1,8 @@
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use connection::Disconnect;
+use connection::{Disconnect, Ladder, LadderConfig, QueueAge, Step};
 use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
 use units::Nanos;
@@ -34,6 +35,10 @@ pub(crate) struct Connection<E> {
     pub(crate) counted_backlog: usize,
     /// It did not keep up when its backlog was looked at last.
     pub(crate) lags: bool,
+    /// How it is served.
+    ladder: Ladder,
+    /// How long its backlog has waited.
+    age: QueueAge,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
@@ -55,6 +60,8 @@ impl<E: Endpoint> Connection<E> {
             held_input: Vec::new(),
             counted_backlog: 0,
             lags: false,
+            ladder: Ladder::default(),
+            age: QueueAge::default(),
         }
     }
 
@@ -118,6 +125,7 @@ impl<E: Endpoint> Connection<E> {
                 Ok(Moved::Bytes(count)) => {
                     self.has_taken = true;
                     self.endpoint.consume(count);
+                    self.age.take(count);
                 }
                 Ok(Moved::WouldBlock) => return Ok(()),
                 Ok(Moved::End) => return Err(self.ended()),
@@ -172,6 +180,26 @@ impl<E: Endpoint> Connection<E> {
             registrar.change(&self.transport, token, interest)?;
         }
         Ok(catches_up)
+    }
+
+    /// How it is served from now on, by the backlog as [`Connection::update_interest`] has found it, if that is a
+    /// change; and how long the oldest byte has waited.
+    #[inline]
+    pub(crate) fn climb(&mut self, now: Nanos, config: &LadderConfig) -> Option<(Step, Duration)> {
+        if self.counted_backlog == 0 && self.age.is_empty() && self.ladder.step() == Step::Tick {
+            return None;
+        }
+        let oldest = self.age.observe(now, self.counted_backlog);
+        let before = self.ladder.step();
+        let step = self.ladder.observe(now, config, self.counted_backlog, oldest);
+        (step != before).then_some((step, oldest))
+    }
+
+    /// Whether what can wait had better come later: more waits already than is good for a client in its step.
+    #[inline]
+    pub(crate) fn is_behind(&self, config: Option<&LadderConfig>) -> bool {
+        let is_full = |config: &LadderConfig| self.counted_backlog > config.room_bytes;
+        self.lags || (self.ladder.step() == Step::Conflated && config.is_some_and(is_full))
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.

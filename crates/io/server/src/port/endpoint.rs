@@ -57,6 +57,10 @@ where
         Machine::on_disconnected(self, cause)
     }
 
+    fn give_up(&mut self, waited_ms: u32) -> W::Reason {
+        Machine::stop(self, <W::Output as Output>::stalled(waited_ms))
+    }
+
     fn stop(&mut self) -> W::Reason {
         Machine::stop(self, <W::Output as Output>::APPLICATION)
     }

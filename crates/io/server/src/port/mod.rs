@@ -1,23 +1,27 @@
 //! A port and its connections, whatever protocol they speak.
 
+mod acceptors;
+mod admission;
 mod closing;
 mod config;
 mod connection;
-mod doors;
+mod connection_table;
 mod endpoint;
+mod expiry;
+mod limits;
 mod listener;
 mod outbox;
-mod places;
 mod protocol;
 mod status;
 
+pub use acceptors::{Ports, TlsPort};
 pub(crate) use config::port_settings;
 pub use config::{ClientCertificates, TlsConfig};
 pub use connection::WRITE_BYTES;
-pub use doors::{Ports, TlsPort};
-pub use listener::{Limits, Listener, ListenerCounters};
+pub use limits::{Limits, ListenerCounters};
+pub use listener::{Listener, StepChange};
 pub use outbox::{Entry, Outbox, Staged};
-pub use protocol::{Bridge, Endpoint, PortEvent, Protocol, ReasonOf, Service};
+pub use protocol::{ConnectionToService, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 pub use status::{ConnectionInfo, Traffic};
 
 /// A connection, by its place in the listener's table. Numbers are used again after a connection has closed.

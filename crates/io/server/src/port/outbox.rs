@@ -29,7 +29,7 @@ impl Entry {
 pub struct Outbox {
     log: Vec<u8>,
     /// By connection.
-    pending: Vec<Vec<Entry>>,
+    pending: Vec<Pending>,
     /// Connections that have something pending.
     dirty: Vec<ConnectionId>,
     /// Connections to be closed after what they have pending.
@@ -38,6 +38,16 @@ pub struct Outbox {
     short: Vec<ConnectionId>,
     /// By connection.
     loads: Vec<Load>,
+    /// Connections that were to be served when they have room, and have it.
+    roomy: Vec<ConnectionId>,
+}
+
+/// What a connection gets with the next flush.
+#[derive(Debug, Default)]
+struct Pending {
+    entries: Vec<Entry>,
+    /// Its updates are conflated: it is noted here because this is what a delivery touches anyway.
+    is_conflated: bool,
 }
 
 /// How much waits for a connection.
@@ -45,6 +55,8 @@ pub struct Outbox {
 struct Load {
     /// It does not take what it is sent about as fast as that comes.
     is_behind: bool,
+    /// It is to be served when it does.
+    awaits_room: bool,
     /// So many bytes are in so many of its entries.
     bytes: usize,
     entries: usize,
@@ -92,22 +104,35 @@ impl Outbox {
     #[inline]
     pub fn deliver(&mut self, to: ConnectionId, message: Staged, stream_id: i32) {
         let Some(pending) = self.pending.get_mut(to.0 as usize) else { return };
-        if message.at == NOWHERE.at {
-            return self.short.push(to);
+        pending.push(to, message, stream_id, &mut self.dirty, &mut self.short);
+    }
+
+    /// The same for an update; returns whether it was refused because the connection's updates are conflated.
+    #[inline]
+    #[must_use]
+    pub fn deliver_update(&mut self, to: ConnectionId, message: Staged, stream_id: i32) -> bool {
+        let Some(pending) = self.pending.get_mut(to.0 as usize) else { return false };
+        if !pending.is_conflated {
+            pending.push(to, message, stream_id, &mut self.dirty, &mut self.short);
         }
-        if pending.is_empty() {
-            self.dirty.push(to);
-        }
-        pending.push(Entry { at: message.at, len: message.len, stream_id });
+        pending.is_conflated
+    }
+
+    /// Whether a connection's updates are conflated.
+    #[inline]
+    #[must_use]
+    pub fn is_conflated(&self, connection: ConnectionId) -> bool {
+        self.pending.get(connection.0 as usize).is_some_and(|pending| pending.is_conflated)
     }
 
     /// Makes room for a connection; the listener does so for each that it accepts.
     pub fn add(&mut self, connection: ConnectionId) {
         let at = connection.0 as usize;
         if self.pending.len() <= at {
-            self.pending.resize_with(at + 1, Vec::new);
+            self.pending.resize_with(at + 1, Pending::default);
         }
-        self.pending[at].clear();
+        self.pending[at].entries.clear();
+        self.pending[at].is_conflated = false;
         self.loads.resize(self.pending.len(), Load::default());
         self.loads[at] = Load::default();
     }
@@ -119,24 +144,56 @@ impl Outbox {
         let (Some(load), Some(pending)) = (self.loads.get_mut(at), self.pending.get(at)) else {
             return false;
         };
-        let new = pending.get(load.entries..).unwrap_or_default();
+        let entries = &pending.entries;
+        let new = entries.get(load.entries..).unwrap_or_default();
         load.bytes += new.iter().map(|entry| entry.len as usize).sum::<usize>();
-        load.entries = pending.len();
+        load.entries = entries.len();
         load.is_behind || load.bytes > FLUSH_BYTES
     }
 
-    /// Whether a connection keeps up, as was seen when its socket was written to last.
+    /// A connection that lags is to be served when it does not: it is then among those of [`Outbox::take_roomy`].
+    pub fn await_room(&mut self, connection: ConnectionId) {
+        if let Some(load) = self.loads.get_mut(connection.0 as usize) {
+            load.awaits_room = true;
+        }
+    }
+
+    /// Connections of [`Outbox::await_room`] that have room, since the last call.
+    pub fn take_roomy(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.roomy)
+    }
+
+    /// Whether there are such connections.
+    #[must_use]
+    pub fn has_roomy(&self) -> bool {
+        !self.roomy.is_empty()
+    }
+
+    /// Whether a connection is behind, as was seen when its socket was written to last.
+    #[inline]
     pub(crate) fn note_behind(&mut self, connection: ConnectionId, is_behind: bool) {
         if let Some(load) = self.loads.get_mut(connection.0 as usize) {
             load.is_behind = is_behind;
+            if load.awaits_room && !is_behind {
+                load.awaits_room = false;
+                self.roomy.push(connection);
+            }
+        }
+    }
+
+    /// Whether a connection's updates are conflated from now on.
+    pub(crate) fn set_conflated(&mut self, connection: ConnectionId, is_conflated: bool) {
+        if let Some(pending) = self.pending.get_mut(connection.0 as usize) {
+            pending.is_conflated = is_conflated;
         }
     }
 
     /// Drops what a connection that is gone would have got.
     pub(crate) fn remove(&mut self, connection: ConnectionId) {
         if let Some(pending) = self.pending.get_mut(connection.0 as usize) {
-            pending.clear();
-            pending.shrink_to(64);
+            pending.entries.clear();
+            pending.entries.shrink_to(64);
+            pending.is_conflated = false;
             self.loads[connection.0 as usize] = Load::default();
         }
     }
@@ -176,7 +233,7 @@ impl Outbox {
     pub fn parts(&mut self, connection: ConnectionId) -> (&[u8], &mut Vec<Entry>) {
         let load = &mut self.loads[connection.0 as usize];
         (load.bytes, load.entries) = (0, 0);
-        (&self.log, &mut self.pending[connection.0 as usize])
+        (&self.log, &mut self.pending[connection.0 as usize].entries)
     }
 
     /// All messages are delivered.
@@ -186,6 +243,26 @@ impl Outbox {
         if self.log.capacity() > LOG_KEPT_BYTES {
             self.log.shrink_to(LOG_KEPT_BYTES);
         }
+    }
+}
+
+impl Pending {
+    #[inline]
+    fn push(
+        &mut self,
+        to: ConnectionId,
+        message: Staged,
+        stream_id: i32,
+        dirty: &mut Vec<ConnectionId>,
+        short: &mut Vec<ConnectionId>,
+    ) {
+        if message.at == NOWHERE.at {
+            return short.push(to);
+        }
+        if self.entries.is_empty() {
+            dirty.push(to);
+        }
+        self.entries.push(Entry { at: message.at, len: message.len, stream_id });
     }
 }
 
@@ -213,5 +290,39 @@ mod tests {
         assert!(outbox.lags(ONE));
         outbox.remove(ONE);
         assert!(!outbox.lags(ONE));
+    }
+
+    #[test]
+    fn updates_are_refused_for_a_connection_that_conflates_and_for_none_that_has_its_number_later() {
+        let mut outbox = Outbox::default();
+        outbox.add(ONE);
+        let message = outbox.stage(b"update");
+        assert!(!outbox.deliver_update(ONE, message, 5) && !outbox.is_conflated(ONE));
+        outbox.set_conflated(ONE, true);
+        assert!(outbox.deliver_update(ONE, message, 6) && outbox.is_conflated(ONE));
+        outbox.deliver(ONE, message, 7);
+        let ids = |outbox: &mut Outbox| outbox.parts(ONE).1.drain(..).map(|entry| entry.stream_id).collect();
+        assert_eq!(Vec::from_iter::<Vec<i32>>(ids(&mut outbox)), [5, 7]);
+        outbox.remove(ONE);
+        outbox.add(ONE);
+        assert!(!outbox.deliver_update(ONE, message, 8));
+        assert_eq!(Vec::from_iter::<Vec<i32>>(ids(&mut outbox)), [8]);
+        assert!(!outbox.deliver_update(ConnectionId(7), message, 9), "there is none of that number");
+    }
+
+    #[test]
+    fn who_awaits_room_is_named_once_when_there_is_some() {
+        let mut outbox = Outbox::default();
+        outbox.add(ONE);
+        outbox.note_behind(ONE, true);
+        outbox.note_behind(ONE, false);
+        assert!(!outbox.has_roomy(), "it does not wait");
+        outbox.await_room(ONE);
+        outbox.note_behind(ONE, true);
+        assert!(!outbox.has_roomy());
+        outbox.note_behind(ONE, false);
+        outbox.note_behind(ONE, false);
+        assert!(outbox.has_roomy());
+        assert_eq!((outbox.take_roomy(), outbox.has_roomy()), (vec![ONE], false));
     }
 }

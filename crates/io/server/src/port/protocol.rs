@@ -2,9 +2,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use connection::{Backlog, Disconnect};
-use net::tls::TlsError;
+use net::tls::{TlsError, UnixSeconds};
 use units::Nanos;
 
 use crate::{ConnectionId, Entry, Outbox, Traffic};
@@ -21,7 +22,7 @@ pub trait Protocol: Sized {
     /// The end of a connection that was accepted at `now`.
     fn accept(&mut self, now: Nanos) -> Self::Endpoint;
 
-    /// Takes what a socket had to read and tells the service, through the bridge, what it brings.
+    /// Takes what a socket had to read and tells the service, through `to_service`, what it brings.
     ///
     /// # Errors
     /// Why the connection is over.
@@ -30,7 +31,7 @@ pub trait Protocol: Sized {
         now: Nanos,
         endpoint: &mut Self::Endpoint,
         bytes: &[u8],
-        bridge: &mut Bridge<'_, S>,
+        to_service: &mut ConnectionToService<'_, S>,
     ) -> Result<(), ReasonOf<Self>>;
 
     /// Appends frames of as many entries as one write takes to `frames`, about
@@ -85,6 +86,8 @@ pub trait Endpoint {
     fn next_wakeup(&self) -> Nanos;
     /// The TCP connection has ended.
     fn on_disconnected(&mut self, cause: Disconnect) -> Self::Reason;
+    /// Ends the connection because the oldest byte for the peer has waited so many milliseconds.
+    fn give_up(&mut self, waited_ms: u32) -> Self::Reason;
     /// Ends the connection by this side's wish.
     fn stop(&mut self) -> Self::Reason;
 }
@@ -144,6 +147,15 @@ pub enum PortEvent<'a> {
         /// Which file, and why.
         error: &'a TlsError,
     },
+    /// The certificate in use expires within 30 days, or has expired; told once a day.
+    CertificateExpires {
+        /// Its file.
+        file: &'a Path,
+        /// When.
+        until: UnixSeconds,
+        /// What the clock says.
+        now: UnixSeconds,
+    },
     /// A TLS handshake has failed.
     TlsRefused {
         /// Whose.
@@ -151,9 +163,9 @@ pub enum PortEvent<'a> {
         /// Why.
         error: &'a io::Error,
     },
-    /// Connections are not taken for want of descriptors; told every few seconds at most.
+    /// Connections are not taken for want of descriptors; reported every few seconds at most.
     OutOfDescriptors {
-        /// So many were closed unheard since it was told last: the descriptors left are those that the rest of the
+        /// So many were closed unheard since it was reported last: the descriptors left are those that the rest of the
         /// process needs.
         closed: u64,
         /// What the system said, if it gave none; those who wait are taken when it does.
@@ -165,7 +177,12 @@ impl PortEvent<'_> {
     /// Whether somebody should do something about it.
     #[must_use]
     pub fn is_fault(&self) -> bool {
-        matches!(self, Self::CertificateUnusable { .. } | Self::OutOfDescriptors { .. })
+        matches!(
+            self,
+            Self::CertificateUnusable { .. }
+                | Self::CertificateExpires { .. }
+                | Self::OutOfDescriptors { .. }
+        )
     }
 }
 
@@ -175,6 +192,10 @@ impl fmt::Display for PortEvent<'_> {
             Self::CertificateReloaded => write!(f, "certificate and key were read again"),
             Self::CertificateUnusable { error } => {
                 write!(f, "the certificate in use is kept, the new one is no good: {error}")
+            }
+            Self::CertificateExpires { file, until, now } => {
+                let (file, verb) = (file.display(), if now < until { "expires" } else { "has expired" });
+                write!(f, "the certificate in {file} {verb} at {until}, now it is {now}: replace it")
             }
             Self::TlsRefused { peer, error } => write!(f, "TLS handshake with {peer} failed: {error}"),
             Self::OutOfDescriptors { error: Some(error), .. } => {
@@ -191,7 +212,7 @@ impl fmt::Display for PortEvent<'_> {
 }
 
 /// Hands what one connection brings to the service.
-pub struct Bridge<'a, S> {
+pub struct ConnectionToService<'a, S> {
     pub(crate) id: ConnectionId,
     pub(crate) peer: SocketAddr,
     pub(crate) now: Nanos,
@@ -203,7 +224,7 @@ pub struct Bridge<'a, S> {
     pub(crate) service: &'a mut S,
 }
 
-impl<S> Bridge<'_, S> {
+impl<S> ConnectionToService<'_, S> {
     /// Whether the port has as many connections as it may: this one is to be refused.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -9,7 +9,7 @@ use rssl::{Admission, CloseReason, Handler, Outbound, ServerConnection, ServerPa
 use units::{Nanos, Rng};
 
 use super::RsslConfig;
-use crate::{Bridge, ConnectionId, Entry, Listener, Outbox, Protocol, Service};
+use crate::{ConnectionId, ConnectionToService, Entry, Listener, Outbox, Protocol, Service};
 
 crate::port::port_settings!(RsslConfig);
 
@@ -73,9 +73,9 @@ impl Protocol for Rssl {
         now: Nanos,
         endpoint: &mut ServerConnection,
         bytes: &[u8],
-        bridge: &mut Bridge<'_, S>,
+        to_service: &mut ConnectionToService<'_, S>,
     ) -> Result<(), CloseReason> {
-        endpoint.on_bytes(now, bytes, &mut ToService(bridge))
+        endpoint.on_bytes(now, bytes, &mut RsslToService(to_service))
     }
 
     #[inline]
@@ -108,9 +108,9 @@ impl Protocol for Rssl {
 }
 
 /// Hands what a connection brings to the service.
-struct ToService<'a, 'b, S>(&'a mut Bridge<'b, S>);
+struct RsslToService<'a, 'b, S>(&'a mut ConnectionToService<'b, S>);
 
-impl<S: Service<Rssl>> Handler for ToService<'_, '_, S> {
+impl<S: Service<Rssl>> Handler for RsslToService<'_, '_, S> {
     fn on_request(&mut self, _: &ConnectRequest<'_>) -> Admission {
         if self.0.is_full() { Admission::Refuse } else { Admission::Accept }
     }

@@ -43,7 +43,7 @@ pub struct Json {
 
 /// A message in the outbox, and what it means for the item streams that get it.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown {
+pub struct StagedJson {
     /// Where it is.
     pub staged: Staged,
     /// What it means; of a message that stands in for another, what that is.
@@ -128,11 +128,11 @@ impl Json {
     /// Puts an item's message for any number of clients into the outbox, or what stands in for it. `None` if it
     /// is no message at all.
     #[inline]
-    pub fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<Shown> {
+    pub fn stage(&self, outbox: &mut Outbox, msg: &[u8]) -> Option<StagedJson> {
         let mut written = Ok(DataType::NO_DATA);
         let staged = stage(outbox, Kind::Body, |json| written = self.write(msg, json));
         match written {
-            Ok(_) => Some(Shown { staged, effect: MessageEffect::of(msg) }),
+            Ok(_) => Some(StagedJson { staged, effect: MessageEffect::of(msg) }),
             Err(why) => self.fallback_status(outbox, msg, why),
         }
     }
@@ -161,13 +161,13 @@ impl Json {
 
     /// Puts what stands in for a message into the outbox.
     #[cold]
-    fn fallback_status(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<Shown> {
+    fn fallback_status(&self, outbox: &mut Outbox, msg: &[u8], why: ToJsonError) -> Option<StagedJson> {
         self.counters.messages_unwritable.inc();
         let head = rwf::peek(msg).ok()?;
         let (effect, instead) = fallback_status(head, Msg::parse(msg).ok().as_ref(), &why);
         let mut is_written = false;
         let staged = stage(outbox, Kind::Body, |json| is_written = self.write(&instead, json).is_ok());
-        is_written.then_some(Shown { staged, effect })
+        is_written.then_some(StagedJson { staged, effect })
     }
 
     /// Reads what a client says in one frame: its messages go to the service in order, pings are answered,

@@ -26,7 +26,7 @@ mod protocol;
 pub use config::WebSocketConfig;
 pub use cookie::{COOKIE_LOGIN_STREAM_ID, cookie_login};
 pub use effect::MessageEffect;
-pub use json::{Json, PART_BYTES, RwfService, Shown, answer};
+pub use json::{Json, PART_BYTES, RwfService, StagedJson, answer};
 pub use message::{Kind, stage};
 use names::Names;
 pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};

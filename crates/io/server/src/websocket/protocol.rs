@@ -12,7 +12,7 @@ use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnec
 use super::WebSocketConfig;
 use super::origin::Origins;
 use super::pack::{self, Compressed};
-use crate::{Bridge, Entry, Listener, Protocol, Service};
+use crate::{ConnectionToService, Entry, Listener, Protocol, Service};
 
 crate::port::port_settings!(WebSocketConfig);
 
@@ -69,9 +69,9 @@ impl Protocol for WebSocket {
         now: Nanos,
         endpoint: &mut ServerConnection,
         bytes: &[u8],
-        bridge: &mut Bridge<'_, S>,
+        to_service: &mut ConnectionToService<'_, S>,
     ) -> Result<(), CloseReason> {
-        endpoint.on_bytes(now, bytes, &mut ToService(bridge, &self.origins))
+        endpoint.on_bytes(now, bytes, &mut WebSocketToService(to_service, &self.origins))
     }
 
     #[inline]
@@ -101,14 +101,14 @@ impl Protocol for WebSocket {
 }
 
 /// Hands what a connection brings to the service.
-struct ToService<'a, 'b, S>(&'a mut Bridge<'b, S>, &'a Origins);
+struct WebSocketToService<'a, 'b, S>(&'a mut ConnectionToService<'b, S>, &'a Origins);
 
-impl<S: Service<WebSocket>> Handler for ToService<'_, '_, S> {
+impl<S: Service<WebSocket>> Handler for WebSocketToService<'_, '_, S> {
     fn on_request(&mut self, request: &Request<'_>) -> Admission {
-        let ToService(bridge, origins) = self;
-        if bridge.is_full() {
+        let WebSocketToService(to_service, origins) = self;
+        if to_service.is_full() {
             Admission::Full
-        } else if origins.allows(request.headers, bridge.is_encrypted()) {
+        } else if origins.allows(request.headers, to_service.is_encrypted()) {
             Admission::Accept
         } else {
             Admission::Origin

@@ -106,8 +106,7 @@ fn the_same_number_for_both_ports_leaves_only_the_encrypted_one() {
 
 #[test]
 fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
-    let at = std::env::temp_dir().join(format!("tickcast-port-{}", std::process::id()));
-    std::fs::create_dir_all(&at).expect("a writable place");
+    let at = testkit::Folder::new();
     let put = |name: &str, from: &str| {
         std::fs::copy(certificate(from), at.join(name)).expect("a writable place");
         at.join(name)
@@ -116,6 +115,7 @@ fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
     let mut rig = Rig::new(&RsslConfig { tls: Some(tls), ..RsslConfig::default() });
     let mut peer = Peer::new(secured(&rig));
     rig.run(&mut peer, |peer| peer.is_connected);
+    assert_eq!(rig.counters.listener.certificate_expires.get(), 4_733_510_400, "the beginning of 2120");
     put("key.pem", "renewed.key");
     rig.now = rig.listener.next_wakeup() + Duration::from_secs(2);
     rig.serve();
@@ -127,7 +127,6 @@ fn a_changed_certificate_is_told_of_and_counted_and_a_bad_one_too() {
     assert_eq!(rig.counters.listener.tls_reloads.get(), 1);
     peer.send(b"\0\x08\x05\x06\0\0\0\x07 still here");
     rig.run(&mut peer, |peer| !peer.received.is_empty());
-    std::fs::remove_dir_all(&at).expect("it is there");
 }
 
 #[test]

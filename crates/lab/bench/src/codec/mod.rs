@@ -19,6 +19,7 @@ use serde_json::json;
 use units::Nanos;
 
 use crate::report::{self, Report};
+use crate::template::Template;
 use crate::{BenchError, RunOptions, update};
 
 #[derive(Debug, Args)]
@@ -73,6 +74,12 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
         let payload = update::payload(&updates[i]).unwrap_or_default();
         black_box(FieldList::parse(payload).and_then(|list| image.merge(&list, false, &rules)).is_ok());
     });
+    for (image_fields, update_fields, ripples) in [(86, 23, false), (86, 23, true), (300, 23, true)] {
+        let merges = Merges::new(Template { image_fields, update_fields }, ripples)?;
+        let (mut image, more) = (merges.image(), if ripples { ", with ripples" } else { "" });
+        let name = format!("merge {update_fields} fields into an image of {image_fields}{more}");
+        measure(&name, &mut |i| merges.merge(&mut image, i));
+    }
     measure("copy and set the stream id (what a server does for each client)", &mut |i| {
         let copy = &mut buffer[..updates[i].len()];
         copy.copy_from_slice(&updates[i]);
@@ -82,6 +89,36 @@ pub(crate) fn run(args: &RwfArgs) -> Result<(), BenchError> {
     let cases = cases::all()?;
     containers(args, &cases, &dictionary)?;
     json::run(&args.options, &cases, &dictionary)
+}
+
+/// Updates of a template, and the image that they belong to.
+struct Merges {
+    rules: FieldRules,
+    image: Vec<u8>,
+    updates: Vec<Vec<u8>>,
+}
+
+impl Merges {
+    fn new(template: Template, ripples: bool) -> Result<Merges, BenchError> {
+        let message = |write: &dyn Fn(&mut Writer<'_>)| rwf::encode_to_vec(write);
+        let update = |n| message(&|w| template.write_update(w, n));
+        let all = (0..UPDATES as u64).map(update).collect::<Result<_, _>>();
+        let image = message(&|w| template.write_image(w));
+        let both = image.and_then(|image| Ok((image, all?)));
+        let (image, updates) = both.map_err(|e| BenchError::new(format!("of the program itself: {e}")))?;
+        Ok(Merges { rules: template.rules(ripples), image, updates })
+    }
+
+    fn image(&self) -> FieldImage {
+        let mut image = FieldImage::default();
+        black_box(FieldList::parse(&self.image).and_then(|list| image.replace(&list, &self.rules)).is_ok());
+        image
+    }
+
+    fn merge(&self, image: &mut FieldImage, i: usize) {
+        let list = FieldList::parse(black_box(&self.updates[i]));
+        black_box(list.and_then(|list| image.merge(&list, true, &self.rules)).is_ok());
+    }
 }
 
 /// Times that the messages of a case are worked on in one round.

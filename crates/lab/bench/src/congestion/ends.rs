@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use measure::Schedule;
 use messaging::{
-    CongestionControl, Context, ContextCounters, Handler, Interface, Loss, Message, MessagingConfig,
-    Receiver, ReceiverOptions, SendError, Source, SourceOptions, StreamId,
+    CongestionControl, Context, ContextCounters, Handler, Interface, LbtrmConfig, Loss, Message,
+    MessagingConfig, Receiver, ReceiverOptions, SendError, Source, SourceOptions, StreamId,
 };
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
@@ -71,21 +71,24 @@ impl EndArgs {
         let adapts = self.mode == Mode::Adaptive;
         MessagingConfig {
             interface: Interface::Address(self.interface),
-            transport_lbtrm_multicast_address: *self.group().ip(),
-            transport_lbtrm_destination_port: PORT,
-            transport_lbtrm_data_rate_limit_bits_per_second: self.rate.max(1),
-            transport_lbtrm_retransmit_rate_limit_bits_per_second: (self.rate / 5).max(1),
-            transport_lbtrm_congestion_control: if adapts {
-                CongestionControl::Adaptive
-            } else {
-                CongestionControl::None
+            lbtrm: LbtrmConfig {
+                multicast_address: *self.group().ip(),
+                destination_port: PORT,
+                data_rate_limit_bits_per_second: self.rate.max(1),
+                retransmit_rate_limit_bits_per_second: (self.rate / 5).max(1),
+                congestion_control: if adapts {
+                    CongestionControl::Adaptive
+                } else {
+                    CongestionControl::None
+                },
+                congestion_control_minimum_rate_bits_per_second: 500_000,
+                // Sources that begin lose some hundred datagrams before they know the link, and may repair with a fifth of
+                // what it then leaves them.
+                nak_generation_interval_us: 5_000_000,
+                // What a sender that had to wait for a CPU may make up for: little against the queue of the link.
+                rate_interval_us: 5_000,
+                ..LbtrmConfig::default()
             },
-            transport_lbtrm_congestion_control_minimum_rate_bits_per_second: 500_000,
-            // Sources that begin lose some hundred datagrams before they know the link, and may repair with a fifth of
-            // what it then leaves them.
-            transport_lbtrm_nak_generation_interval_us: 5_000_000,
-            // What a sender that had to wait for a CPU may make up for: little against the queue of the link.
-            transport_lbtrm_rate_interval_us: 5_000,
             ..MessagingConfig::default()
         }
     }

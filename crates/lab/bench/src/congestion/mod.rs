@@ -204,7 +204,7 @@ impl Came {
         least.zip(most).map_or(0.0, |(&least, &most)| least as f64 / most.max(1) as f64)
     }
 
-    fn show(&self, way: &str, raw_per_second: f64, report: &mut Report) {
+    fn show(&self, contender: &str, raw_per_second: f64, report: &mut Report) {
         let of_raw = self.per_second() / raw_per_second.max(1.0);
         let (least_to_most, jain) = (self.least_to_most(), self.jain());
         let dropped = self.dropped as f64 / (self.carried + self.dropped).max(1) as f64;
@@ -212,7 +212,7 @@ impl Came {
         // A raw sender that sends too much loses what the link does not carry, which says nothing of it.
         let unrecovered = (self.settled.len() > 1).then_some(self.lost + self.missing);
         let cells = [
-            way.to_owned(),
+            contender.to_owned(),
             format!("{:.0}", self.per_second()),
             format!("{of_raw:.3}"),
             format!("{least_to_most:.2}"),
@@ -223,7 +223,7 @@ impl Came {
             per_second.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
         ];
         let object = json!({
-            "way": way, "messages_per_second": self.per_second(), "of_raw": of_raw,
+            "way": contender, "messages_per_second": self.per_second(), "of_raw": of_raw,
             "least_to_most": least_to_most, "jain": jain, "dropped": dropped, "repaired": self.repaired,
             "retransmitted": self.retransmitted, "unrecovered": unrecovered,
             "missing": self.missing, "shares": per_second,

@@ -4,30 +4,25 @@
 //! What is counted is one turn of the server's agent, which merges, fans out and writes; clients and what they ask
 //! for are served outside of the counted functions.
 
-use std::cell::RefCell;
 use std::hint::black_box;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backbone::{Inlet, InletCommand, InletEvents};
 use client::{Consumer, ConsumerConfig, ConsumerEvent, HostPort};
 use counters::Registry;
-use market::CachedItem;
-use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use market::backbone::Kind;
 use market::image::FieldRules;
-use market::p2ps::{SourceId, Topic};
+use market::{CachedItem, Conflated, ItemKey, RefreshForm, Scratch};
 use net::agent::Agent;
 use net::{Poller, Ready, clock};
 use p2ps::{P2psConfig, PointToPointServer};
-use rdm::ToVec;
-use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
-use rwf::{DataType, Dictionary, Domain, Msg, Real, RefreshMsg, UpdateMsg};
+use rwf::{DataType, Dictionary, Domain, Msg, Real, RefreshMsg, UpdateMsg, Writer};
+use scripted::{Script, image_of, update_of};
 use serde_json::json;
-use units::Nanos;
 
 use crate::BenchError;
 use crate::process::{START_LIMIT, answer, free_port};
+use crate::template::Template;
 
 /// Rounds before the counted ones: tables have grown.
 const WARM_ROUNDS: u32 = 64;
@@ -66,12 +61,58 @@ macro_rules! cases {
         /// What is counted: the functions' names, and how each figure is called.
         pub(super) const COUNTED: &[(&str, &str)] = &[
             ("counted_image_merge", MERGE),
+            ("counted_image_whole", WHOLE),
+            ("counted_image_encode", ENCODE),
+            ("counted_changes_note", NOTED),
+            ("counted_changes_encode", CONFLATED),
+            ("counted_image_10_10", MERGES[0].figure),
+            ("counted_image_86_23_plain", MERGES[1].figure),
+            ("counted_image_86_23_ripples", MERGES[2].figure),
+            ("counted_image_300_23", MERGES[3].figure),
             $( (stringify!($turn), concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients)), )+
         ];
     };
 }
 
 const MERGE: &str = "image of 40 fields, update of 10";
+const WHOLE: &str = "image of 86 fields, new item";
+const ENCODE: &str = "image of 86 fields, encoded";
+const NOTED: &str = "image of 86 fields, update of 10, changes noted";
+const CONFLATED: &str = "image of 86 fields, 23 changed, conflated update";
+
+/// Fields of an image and of its updates, whether they ripple, and the function that is counted.
+struct Merge {
+    figure: &'static str,
+    template: Template,
+    ripples: bool,
+    merge: fn(&mut CachedItem, &UpdateMsg<'_>, &FieldRules) -> bool,
+}
+
+macro_rules! merges {
+    ($( $figure:literal, $image_fields:literal, $update_fields:literal, $ripples:literal: $merge:ident; )+) => {
+        const MERGES: &[Merge] = &[$( Merge {
+            figure: $figure,
+            template: Template { image_fields: $image_fields, update_fields: $update_fields },
+            ripples: $ripples,
+            merge: $merge,
+        }, )+];
+
+        $(
+            #[inline(never)]
+            fn $merge(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
+                black_box(stringify!($merge));
+                black_box(item).on_update(black_box(update), rules).is_ok()
+            }
+        )+
+    };
+}
+
+merges! {
+    "image of 10 fields, update of 10", 10, 10, false: counted_image_10_10;
+    "image of 86 fields, update of 23", 86, 23, false: counted_image_86_23_plain;
+    "image of 86 fields, update of 23, ripples", 86, 23, true: counted_image_86_23_ripples;
+    "image of 300 fields, update of 23", 300, 23, false: counted_image_300_23;
+}
 
 cases! {
     0, 16: counted_p2ps_0_16;
@@ -84,6 +125,9 @@ cases! {
 /// Plays all cases; tells how many updates each counted function has taken part in.
 pub(super) fn run() -> Result<(), BenchError> {
     merge()?;
+    MERGES.iter().try_for_each(Merge::run)?;
+    whole()?;
+    conflated()?;
     for case in CASES {
         let mut server = Server::open(case)?;
         for _ in 0..WARM_ROUNDS {
@@ -119,6 +163,130 @@ fn counted_image_merge(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &Fi
     black_box(item).on_update(black_box(update), rules).is_ok()
 }
 
+/// Updates of a case, which follow each other; no two of them are alike.
+const UPDATE_KINDS: u64 = 61;
+
+impl Merge {
+    fn run(&self) -> Result<(), BenchError> {
+        let (rules, mut item) = (self.template.rules(self.ripples), CachedItem::new(true));
+        let image = refresh_of(self.template)?;
+        let update = |n| message(|w| self.template.write_update(w, n));
+        let updates: Vec<Vec<u8>> = (0..UPDATE_KINDS).map(update).collect::<Result<_, _>>()?;
+        take(&mut item, &image, &rules)?;
+        for (n, payload) in updates.iter().cycle().take(2 * UPDATES as usize).enumerate() {
+            let update =
+                UpdateMsg { payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST) };
+            // Of the first round nothing counts: rooms grow.
+            let is_taken = match n < UPDATES as usize {
+                true => item.on_update(&update, &rules).is_ok(),
+                false => (self.merge)(&mut item, &update, &rules),
+            };
+            if !is_taken {
+                return Err(BenchError::new("an update is refused"));
+            }
+        }
+        answer(&json!({ "figure": self.figure, "messages": UPDATES }));
+        Ok(())
+    }
+}
+
+/// New items of one template, and their images encoded.
+fn whole() -> Result<(), BenchError> {
+    let template = Template { image_fields: 86, update_fields: 0 };
+    let (rules, image) = (template.rules(true), refresh_of(template)?);
+    let (mut scratch, mut bytes) = (Scratch::default(), 0);
+    take(&mut CachedItem::new(true), &image, &rules)?;
+    for _ in 0..UPDATES {
+        let mut item = CachedItem::new(true);
+        if !counted_image_whole(&mut item, &image, &rules) {
+            return Err(BenchError::new("an image is refused"));
+        }
+        counted_image_encode(&item, &mut scratch, &mut bytes);
+    }
+    if bytes < UPDATES as usize * image.len() {
+        return Err(BenchError::new("an image is not encoded"));
+    }
+    answer(&json!({ "figure": WHOLE, "messages": UPDATES }));
+    answer(&json!({ "figure": ENCODE, "messages": UPDATES }));
+    Ok(())
+}
+
+/// Updates whose changes are noted, and what readers are sent that lack one.
+fn conflated() -> Result<(), BenchError> {
+    let small = Template { image_fields: 86, update_fields: 10 };
+    let large = Template { update_fields: 23, ..small };
+    let (rules, mut scratch, mut bytes) = (small.rules(false), Scratch::default(), 0);
+    let items = [small, large].map(|template| (template, CachedItem::new(false)));
+    for (template, mut item) in items {
+        take(&mut item, &refresh_of(template)?, &rules)?;
+        item.track_changes(None);
+        for n in 0..2 * u64::from(UPDATES) {
+            let payload = message(|w| template.write_update(w, n % UPDATE_KINDS))?;
+            let head = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+            let update = UpdateMsg { payload: &payload, ..head };
+            let is_counted = n >= UPDATES.into() && template.update_fields == small.update_fields;
+            let is_taken = match is_counted {
+                true => counted_changes_note(&mut item, &update, &rules),
+                false => item.on_update(&update, &rules).is_ok(),
+            };
+            if !is_taken {
+                return Err(BenchError::new("an update is refused"));
+            }
+            if n >= UPDATES.into() && template.update_fields == large.update_fields {
+                bytes += counted_changes_encode(&item, &mut scratch);
+            }
+        }
+    }
+    if bytes < UPDATES as usize * 23 {
+        return Err(BenchError::new("changes are not encoded"));
+    }
+    answer(&json!({ "figure": NOTED, "messages": UPDATES }));
+    answer(&json!({ "figure": CONFLATED, "messages": UPDATES }));
+    Ok(())
+}
+
+#[inline(never)]
+fn counted_changes_note(item: &mut CachedItem, update: &UpdateMsg<'_>, rules: &FieldRules) -> bool {
+    black_box(item).on_update(black_box(update), rules).is_ok()
+}
+
+#[inline(never)]
+fn counted_changes_encode(item: &CachedItem, scratch: &mut Scratch) -> usize {
+    let (key, since) = (ItemKey::named(1, Domain::MARKET_PRICE, b"ITEM"), item.version() - 1);
+    match black_box(item).encode_changes(key, since, None, scratch) {
+        Conflated::Update(message) => message.len(),
+        Conflated::Nothing | Conflated::NeedsImage => 0,
+    }
+}
+
+fn refresh_of(template: Template) -> Result<Vec<u8>, BenchError> {
+    message(|w| template.write_image(w))
+}
+
+fn message(write: impl Fn(&mut Writer<'_>)) -> Result<Vec<u8>, BenchError> {
+    rwf::encode_to_vec(write).map_err(|error| BenchError::new(format!("of the program itself: {error}")))
+}
+
+fn take(item: &mut CachedItem, payload: &[u8], rules: &FieldRules) -> Result<(), BenchError> {
+    let head = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    let taken = item.on_refresh(&RefreshMsg { complete: true, payload, ..head }, rules);
+    taken.map(drop).map_err(|error| BenchError::new(format!("an image is refused: {error}")))
+}
+
+#[inline(never)]
+fn counted_image_whole(item: &mut CachedItem, payload: &[u8], rules: &FieldRules) -> bool {
+    take(black_box(item), black_box(payload), rules).is_ok()
+}
+
+#[inline(never)]
+fn counted_image_encode(item: &CachedItem, scratch: &mut Scratch, bytes: &mut usize) {
+    let (key, form) = (
+        ItemKey::named(1, Domain::MARKET_PRICE, b"ITEM"),
+        RefreshForm { solicited: true, part_bytes: 6_000 },
+    );
+    black_box(item).encode_refresh(key, form, scratch, |message| *bytes += message.len());
+}
+
 fn parsed(bytes: &[u8]) -> Result<Msg<'_>, BenchError> {
     Msg::parse(bytes).map_err(|error| BenchError::new(format!("of the program itself: {error}")))
 }
@@ -132,129 +300,20 @@ fn fields(count: i16, value: i64) -> Vec<u8> {
 }
 
 fn image() -> Vec<u8> {
-    let payload = fields(FIELDS, 1_000_000);
-    let refresh = RefreshMsg {
-        complete: true,
-        payload: &payload,
-        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
-    };
-    refresh.to_vec().unwrap_or_default()
+    image_of(&fields(FIELDS, 1_000_000))
 }
 
 fn update(value: i64) -> Vec<u8> {
-    let payload = fields(UPDATE_FIELDS, 1_000_000 + value);
-    let update =
-        UpdateMsg { payload: &payload, ..UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST) };
-    update.to_vec().unwrap_or_default()
+    update_of(&fields(UPDATE_FIELDS, 1_000_000 + value))
 }
 
-const SERVICE: u16 = 1;
 const NAME: &str = "COST";
-const INSTANCE: u64 = 77;
-const DIRECTORY: SourceId = SourceId(0);
-const STREAM: SourceId = SourceId(1);
-
-/// A source distributor of one service, at the other end of the backbone.
-#[derive(Clone, Default)]
-struct Feed(Rc<RefCell<FeedState>>);
-
-#[derive(Default)]
-struct FeedState {
-    is_there: bool,
-    sequence: u64,
-    coming: Vec<Vec<u8>>,
-    links: Vec<Vec<u8>>,
-}
-
-impl FeedState {
-    fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
-        self.sequence += 1;
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
-        self.coming.push([&msg.header()[..], body].concat());
-    }
-
-    fn answer(&mut self, msg: &LinkDown<'_>) {
-        let mut bytes = Vec::new();
-        msg.encode(&mut bytes);
-        self.links.push(bytes);
-    }
-
-    fn on_link(&mut self, msg: &LinkUp<'_>) {
-        match *msg {
-            LinkUp::Hello { .. } => {
-                self.answer(&LinkDown::HelloAck { instance: INSTANCE, features: Features::OURS });
-            }
-            LinkUp::Interest { key } | LinkUp::ImageRequest { key } | LinkUp::Resume { key } => {
-                let number = std::str::from_utf8(key.name).ok().and_then(|name| name.parse().ok());
-                let item = number.unwrap_or(0);
-                let open = [&[key.domain.0, key.name.len() as u8], key.name].concat();
-                self.publish(Kind::Open, item, &open);
-                let (after, refresh) = (self.sequence, image());
-                self.answer(&LinkDown::Image { item, after, key, refresh: &refresh });
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Inlet for Feed {
-    fn execute(&mut self, now: Nanos, command: InletCommand, events: &mut impl InletEvents) {
-        match command {
-            InletCommand::Subscribe(name) => events.on_source(now, STREAM, Topic::Service(&name), INSTANCE),
-            InletCommand::Connect { instance, .. } => events.on_link_up(now, instance),
-            InletCommand::Send { bytes, .. } => {
-                if let Ok(msg) = LinkUp::parse(&bytes) {
-                    self.0.borrow_mut().on_link(&msg);
-                }
-            }
-            InletCommand::Unsubscribe(_) | InletCommand::Disconnect(_) => {}
-        }
-    }
-
-    fn on_ready(&mut self, _: Nanos, _: Ready, _: &mut impl InletEvents) -> bool {
-        false
-    }
-
-    fn on_wakeup(&mut self, now: Nanos, events: &mut impl InletEvents) {
-        let mut state = self.0.borrow_mut();
-        let is_new = !std::mem::replace(&mut state.is_there, true);
-        let (coming, links) = (std::mem::take(&mut state.coming), std::mem::take(&mut state.links));
-        drop(state);
-        if is_new {
-            events.on_source(now, DIRECTORY, Topic::Directory, INSTANCE);
-            events.on_stream_message(now, DIRECTORY, &directory());
-        }
-        coming.iter().for_each(|bytes| events.on_stream_message(now, STREAM, bytes));
-        links.iter().for_each(|bytes| events.on_link_message(now, INSTANCE, bytes));
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        let state = self.0.borrow();
-        let is_idle = state.is_there && state.coming.is_empty() && state.links.is_empty();
-        if is_idle { Nanos::NEVER } else { Nanos::ZERO }
-    }
-
-    fn flush(&mut self, _: Nanos) {}
-}
-
-fn directory() -> Vec<u8> {
-    let service = Service {
-        id: SERVICE,
-        info: Info { name: NAME.to_owned(), capabilities: vec![Domain::MARKET_PRICE], ..Info::default() },
-        state: ServiceState { up: true, ..ServiceState::default() },
-        ..Service::default()
-    };
-    let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).map(|one| one.to_vec());
-    let body = refresh.ok().and_then(Result::ok).unwrap_or_default();
-    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
-    [&msg.header()[..], &body].concat()
-}
 
 /// A point-to-point server, its feed, and its clients.
 struct Server {
     poller: Poller,
-    feed: Feed,
-    agent: PointToPointServer<Feed>,
+    feed: Script,
+    agent: PointToPointServer<Script>,
     clients: Vec<Consumer>,
     /// Messages of items that clients have got.
     heard: u32,
@@ -263,7 +322,9 @@ struct Server {
 
 impl Server {
     fn open(case: &Case) -> Result<Server, BenchError> {
-        let (poller, feed) = (Poller::new()?, Feed::default());
+        let (poller, feed) = (Poller::new()?, Script::new(NAME));
+        let names: Vec<String> = (1..=ITEMS).map(|item| item.to_string()).collect();
+        feed.serve(&names.iter().map(|name| (name.as_str(), image())).collect::<Vec<_>>());
         let config = P2psConfig {
             rssl_port: free_port()?,
             websocket_port: 0,
@@ -308,13 +369,11 @@ impl Server {
 
     /// A batch of updates in one turn, and turns until all clients have all of it.
     fn round(&mut self, batch: u32, turn: fn(&mut Server)) -> Result<(), BenchError> {
-        let mut state = self.feed.0.borrow_mut();
         for _ in 0..batch {
             self.next_item = self.next_item % ITEMS + 1;
-            let body = update(state.sequence as i64);
-            state.publish(Kind::Update, self.next_item, &body);
+            let (_, sent) = self.feed.taken_of_sent();
+            self.feed.say_of(self.next_item, Kind::Update, &update(sent as i64));
         }
-        drop(state);
         turn(self);
         let all = self.heard + batch * self.clients.len() as u32;
         self.until_heard(all, Server::turn)

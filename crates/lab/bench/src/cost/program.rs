@@ -10,8 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use messaging::{
-    Context, ContextCounters, Handler, IpcBehavior, Message, MessagingConfig, Receiver, ReceiverOptions,
-    SendError, Source, SourceInfo, SourceOptions, StreamId,
+    Context, ContextCounters, Handler, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig, Message,
+    MessagingConfig, Receiver, ReceiverOptions, SendError, Source, SourceInfo, SourceOptions, StreamId,
+    TopicResolutionConfig,
 };
 use net::{Poller, Ready, clock};
 use serde_json::json;
@@ -151,20 +152,26 @@ impl Pair {
             ttl: 0,
             // Nothing else runs beside what is measured.
             counters_directory: String::new(),
-            resolver_multicast_port: port,
-            transport_lbtrm_destination_port: port,
-            transport_lbtrm_source_port_low: 20_000,
-            transport_lbtrm_source_port_high: 29_999,
             request_tcp_port_low: 20_000,
             request_tcp_port_high: 29_999,
-            transport_lbtrm_authentication_key_file: key_file,
-            transport_lbtrm_data_rate_limit_bits_per_second: 0,
-            transport_lbtru_port_low: 20_000,
-            transport_lbtru_port_high: 29_999,
-            transport_lbtru_receiver_port_low: 20_000,
-            transport_lbtru_receiver_port_high: 29_999,
-            transport_lbtru_data_rate_limit_bits_per_second: 0,
-            transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
+            resolver: TopicResolutionConfig { multicast_port: port, ..TopicResolutionConfig::default() },
+            lbtrm: LbtrmConfig {
+                destination_port: port,
+                source_port_low: 20_000,
+                source_port_high: 29_999,
+                authentication_key_file: key_file,
+                data_rate_limit_bits_per_second: 0,
+                ..LbtrmConfig::default()
+            },
+            lbtru: LbtruConfig {
+                port_low: 20_000,
+                port_high: 29_999,
+                receiver_port_low: 20_000,
+                receiver_port_high: 29_999,
+                data_rate_limit_bits_per_second: 0,
+                ..LbtruConfig::default()
+            },
+            ipc: IpcConfig { behavior: IpcBehavior::ReceiverPaced, ..IpcConfig::default() },
             ..MessagingConfig::default()
         };
         let poller = Poller::new()?;

@@ -15,8 +15,8 @@ impl Daemons {
         let [provider_port, rssl_port] = [free_port()?, free_port()?];
         let [group_port, resolver_port] = [free_port()?, free_port()?];
         let messaging = [
-            format!("messaging.transport_lbtrm_destination_port={group_port}"),
-            format!("messaging.resolver_multicast_port={resolver_port}"),
+            format!("messaging.lbtrm.destination_port={group_port}"),
+            format!("messaging.resolver.multicast_port={resolver_port}"),
         ];
         let daemon = |role: &str, own: Vec<String>| -> Result<Process, BenchError> {
             let sets =
@@ -42,8 +42,8 @@ impl Daemons {
 fn unicast_ports() -> Result<Vec<String>, BenchError> {
     let (naks, requests) = (free_port()?, free_port()?);
     Ok(vec![
-        format!("messaging.transport_lbtrm_source_port_low={naks}"),
-        format!("messaging.transport_lbtrm_source_port_high={naks}"),
+        format!("messaging.lbtrm.source_port_low={naks}"),
+        format!("messaging.lbtrm.source_port_high={naks}"),
         format!("messaging.request_tcp_port_low={requests}"),
         format!("messaging.request_tcp_port_high={requests}"),
     ])

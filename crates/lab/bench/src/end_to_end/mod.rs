@@ -102,8 +102,8 @@ impl Placement {
     }
 }
 
-/// One way from a sender to a receiver that is being measured.
-trait Way {
+/// What is compared: one path from a sender to a receiver.
+trait EndToEndContender {
     /// One run; what the receiver saw, and how many updates were sent.
     fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError>;
 }
@@ -111,25 +111,25 @@ trait Way {
 pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
     let heads = ["way", "updates/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "p50 beside the chain"];
     let mut report = Report::new("end-to-end", args.options.json, &heads);
-    let mut ways: Vec<(String, Box<dyn Way>)> =
+    let mut contenders: Vec<(String, Box<dyn EndToEndContender>)> =
         vec![("bare chain".to_owned(), Box::new(Chain::start(args)?))];
     for layout in &args.layouts {
-        let way: Box<dyn Way> = match layout {
+        let contender: Box<dyn EndToEndContender> = match layout {
             Layout::Separate => Box::new(Separate::start(args)?),
             Layout::OneProcess => Box::new(OneProcess::start(args)?),
         };
-        ways.push((layout.to_string(), way));
+        contenders.push((layout.to_string(), contender));
     }
     for rate in &args.rates {
-        let mut figures: Vec<Figures> = ways.iter().map(|_| Figures::default()).collect();
+        let mut figures: Vec<Figures> = contenders.iter().map(|_| Figures::default()).collect();
         for run in 0..=args.options.runs {
             // The first one warms caches, buffers and routes.
             let seconds = if run == 0 { args.options.seconds.min(1.0) } else { args.options.seconds };
             let command = json!({ "run": run + 1, "rate": rate, "seconds": seconds });
             let limit = Duration::from_secs_f64(seconds + 20.0);
-            for ((name, way), figures) in ways.iter_mut().zip(&mut figures) {
+            for ((name, contender), figures) in contenders.iter_mut().zip(&mut figures) {
                 report.progress(&format!("{name}, {rate}/s, run {run} of {}", args.options.runs));
-                let (seen, sent) = way.run(&command, limit)?;
+                let (seen, sent) = contender.run(&command, limit)?;
                 if seen.count != sent {
                     let text = format!("{name} at {rate}/s: {sent} sent, {} received", seen.count);
                     return Err(BenchError::new(text));
@@ -140,7 +140,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             }
         }
         let chain = figures[0].p50.median();
-        for ((name, _), figures) in ways.iter().zip(&figures) {
+        for ((name, _), figures) in contenders.iter().zip(&figures) {
             figures.report(&mut report, name, *rate, chain);
         }
     }
@@ -215,7 +215,7 @@ impl Chain {
     }
 }
 
-impl Way for Chain {
+impl EndToEndContender for Chain {
     fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
         self.source.tell(command)?;
         let sent = self.source.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
@@ -251,7 +251,7 @@ impl Separate {
     }
 }
 
-impl Way for Separate {
+impl EndToEndContender for Separate {
     fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
         self.publisher.tell(command)?;
         let sent = self.publisher.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
@@ -266,12 +266,12 @@ impl OneProcess {
     fn start(args: &EndToEndArgs) -> Result<OneProcess, BenchError> {
         let mut process = Process::role("in-process", &["--own".to_owned(), args.items.to_string()])?;
         process.expect("ready", START_LIMIT)?;
-        // It would take both CPUs from the other ways: it only spins while it is told to.
+        // It would take both CPUs from the other contenders: it only spins while it is told to.
         Ok(OneProcess(process))
     }
 }
 
-impl Way for OneProcess {
+impl EndToEndContender for OneProcess {
     fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
         self.0.tell(command)?;
         let answer = self.0.expect("latencies", limit)?;

@@ -9,7 +9,7 @@ use net::{Interest, Poller, Token, clock, tcp};
 use serde_json::json;
 use units::Nanos;
 
-use super::way::Seen;
+use super::contender::Seen;
 use crate::BenchError;
 use crate::chain::{RECORD_BYTES, record, run_number};
 use crate::end_to_end::Pacing;

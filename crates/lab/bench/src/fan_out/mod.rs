@@ -5,13 +5,13 @@
 //! server, bare sockets below it, another broker beside it.
 
 mod bare;
+mod contender;
 mod mounts;
 mod nats;
 mod nats_publisher;
 mod peers;
 mod rssl;
 mod tls;
-mod way;
 mod websocket;
 mod websocket_clients;
 

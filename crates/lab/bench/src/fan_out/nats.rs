@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::way::Way;
+use super::contender::FanOutContender;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, websocket, words};
 use crate::BenchError;
 use crate::options::Cpu;
@@ -24,12 +24,12 @@ pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// Starts it, a publisher, and clients that have subscribed to all items.
-pub(super) fn way(
+pub(super) fn contender(
     program: &Path,
     clients: u32,
     name: &'static str,
     sink: &[&str],
-) -> Result<Way, BenchError> {
+) -> Result<FanOutContender, BenchError> {
     let (port, websocket_port, scratch) = (free_port()?, free_port()?, Scratch::new()?);
     let log = scratch.path().join("log").display().to_string();
     let file = scratch.write("nats.conf", &configuration(port, websocket_port, !sink.is_empty(), &log))?;
@@ -49,7 +49,7 @@ pub(super) fn way(
     let mut sink = Process::role("websocket-clients", &sink)?;
     sink.expect("ready", START_LIMIT)?;
     let (copies, publisher) = (f64::from(clients), Some(publisher));
-    Ok(Way { name, copies, sink, publisher, server, _distributor: None })
+    Ok(FanOutContender { name, copies, sink, publisher, server, _distributor: None })
 }
 
 /// As the server comes, but for the WebSocket port and pings, which would come into the runs.

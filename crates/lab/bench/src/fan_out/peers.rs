@@ -10,8 +10,8 @@ use net::tls::ClientTls;
 use net::{Interest, Poller, Token, Transport, clock};
 use serde_json::json;
 
+use super::contender::Seen;
 use super::tls;
-use super::way::Seen;
 use crate::BenchError;
 use crate::process::{START_LIMIT, answer};
 

@@ -5,7 +5,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::way::{self, Setup, Way};
+use super::contender::{self, FanOutContender, Setup};
 use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, words};
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
@@ -18,7 +18,7 @@ pub struct FanOutArgs {
     /// Consumers.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     mounts: u32,
-    /// Updates a second into the system. A way that does not get them through in time is asked for no more.
+    /// Updates a second into the system. A contender that does not get them through in time is asked for no more.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     rates: Vec<u64>,
     /// Compressions that are measured beside messages in clear.
@@ -51,29 +51,29 @@ impl FanOutArgs {
 }
 
 pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
-    let mut report = way::report("producer-50-50", &args.options);
-    let mut ways = vec![bare(args)?, tickcast(args, "tickcast", &[])?];
+    let mut report = contender::report("producer-50-50", &args.options);
+    let mut contenders = vec![bare(args)?, tickcast(args, "tickcast", &[])?];
     for compression in &args.compression {
-        ways.push(match compression {
+        contenders.push(match compression {
             Compression::Zlib => tickcast(args, "tickcast, zlib", &["--compression", "zlib"])?,
             Compression::Lz4 => tickcast(args, "tickcast, LZ4", &["--compression", "lz4"])?,
         });
     }
     if let Some(tls) = &args.tls {
-        ways.push(encrypted(args, tls)?);
+        contenders.push(encrypted(args, tls)?);
     }
-    way::compare(ways, &args.rates, &args.options, &mut report)?;
+    contender::compare(contenders, &args.rates, &args.options, &mut report)?;
     report.print()
 }
 
-fn tickcast(args: &FanOutArgs, name: &'static str, sink: &[&str]) -> Result<Way, BenchError> {
-    Way::tickcast(setup(args, name, words(sink)))
+fn tickcast(args: &FanOutArgs, name: &'static str, sink: &[&str]) -> Result<FanOutContender, BenchError> {
+    FanOutContender::tickcast(setup(args, name, words(sink)))
 }
 
-fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<Way, BenchError> {
+fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<FanOutContender, BenchError> {
     let (port, setup) = (free_port()?, setup(args, "tickcast, TLS", tls.args()));
     let sets = [setup.sets, tls.sets("p2ps.rssl", port)].concat();
-    Way::tickcast(Setup { sets, port: Some(port), ..setup })
+    FanOutContender::tickcast(Setup { sets, port: Some(port), ..setup })
 }
 
 fn setup(args: &FanOutArgs, name: &'static str, sink: Vec<String>) -> Setup {
@@ -86,7 +86,7 @@ fn copies(args: &FanOutArgs) -> f64 {
     f64::from(args.mounts + 1) / 2.0
 }
 
-fn bare(args: &FanOutArgs) -> Result<Way, BenchError> {
+fn bare(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
     let mounts = words(&["--mounts", &args.mounts.to_string()]);
     let mut server =
         Process::role("bare-server", &[&mounts[..], &Cpu::on(Some(SERVER_CPU)).args()].concat())?;
@@ -95,5 +95,12 @@ fn bare(args: &FanOutArgs) -> Result<Way, BenchError> {
     let mut sink = Process::role("bare-mounts", &sink)?;
     sink.expect("ready", START_LIMIT)?;
     server.expect("ready", START_LIMIT)?;
-    Ok(Way { name: "bare", copies: copies(args), publisher: None, server, sink, _distributor: None })
+    Ok(FanOutContender {
+        name: "bare",
+        copies: copies(args),
+        publisher: None,
+        server,
+        sink,
+        _distributor: None,
+    })
 }

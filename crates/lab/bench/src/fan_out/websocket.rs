@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::way::{self, Setup, Way};
+use super::contender::{self, FanOutContender, Setup};
 use super::{EACH, TlsDirectory, nats, words};
 use crate::process::free_port;
 use crate::{BenchError, RunOptions};
@@ -19,7 +19,7 @@ pub struct WebSocketFanOutArgs {
     /// Clients.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: u32,
-    /// Updates a second into the system. A way that does not get them through in time is asked for no more.
+    /// Updates a second into the system. A contender that does not get them through in time is asked for no more.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     rates: Vec<u64>,
     /// Measures permessage-deflate beside messages in clear.
@@ -62,24 +62,24 @@ impl WebSocketFanOutArgs {
 const DEFLATE: &[&str] = &["--compression"];
 
 pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {
-    let mut report = way::report("websocket-fan-out", &args.options);
-    let mut ways = vec![tickcast(args, "tickcast", &[], None)?];
+    let mut report = contender::report("websocket-fan-out", &args.options);
+    let mut contenders = vec![tickcast(args, "tickcast", &[], None)?];
     if args.compression {
-        ways.push(tickcast(args, "tickcast, deflate", DEFLATE, None)?);
+        contenders.push(tickcast(args, "tickcast, deflate", DEFLATE, None)?);
     }
     if let Some(tls) = &args.tls {
-        ways.push(tickcast(args, "tickcast, TLS", &[], Some(tls))?);
+        contenders.push(tickcast(args, "tickcast, TLS", &[], Some(tls))?);
     }
     match nats::find(args.nats_server.as_deref()) {
         None => report.note(nats::NOT_FOUND.to_owned()),
         Some(program) => {
-            ways.push(nats::way(&program, args.clients, "nats-server", &[])?);
+            contenders.push(nats::contender(&program, args.clients, "nats-server", &[])?);
             if args.compression {
-                ways.push(nats::way(&program, args.clients, "nats-server, deflate", DEFLATE)?);
+                contenders.push(nats::contender(&program, args.clients, "nats-server, deflate", DEFLATE)?);
             }
         }
     }
-    way::compare(ways, &args.rates, &args.options, &mut report)?;
+    contender::compare(contenders, &args.rates, &args.options, &mut report)?;
     report.print()
 }
 
@@ -88,7 +88,7 @@ fn tickcast(
     name: &'static str,
     sink: &[&str],
     tls: Option<&TlsDirectory>,
-) -> Result<Way, BenchError> {
+) -> Result<FanOutContender, BenchError> {
     let port = free_port()?;
     let sets = [
         vec![format!("p2ps.websocket_port={port}")],
@@ -96,7 +96,7 @@ fn tickcast(
         args.set.clone(),
     ];
     let sink = [clients(args.clients), words(sink), tls.map_or_else(Vec::new, TlsDirectory::args)];
-    Way::tickcast(Setup {
+    FanOutContender::tickcast(Setup {
         name,
         copies: f64::from(args.clients),
         items: Setup::items(args.clients, 0),

@@ -34,8 +34,8 @@ pub struct ImagesArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [0, 10_000, 100_000])]
     rates: Vec<u64>,
     /// Which ways are measured; times stand beside those of the first.
-    #[arg(long, value_delimiter = ',', default_values_t = [Path::Direct, Path::Cache, Path::BothServers])]
-    ways: Vec<Path>,
+    #[arg(long, value_delimiter = ',', default_values_t = [ImageSource::Direct, ImageSource::Cache, ImageSource::BothServers])]
+    ways: Vec<ImageSource>,
     /// Items that another consumer watches, to see what the images do to its updates.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     steady: u32,
@@ -66,7 +66,7 @@ impl ImagesArgs {
 
 /// Where the images come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Path {
+enum ImageSource {
     /// An interactive provider, to which the consumers connect.
     Direct,
     /// A point-to-point server that has them, since somebody watches all items.
@@ -75,12 +75,12 @@ enum Path {
     BothServers,
 }
 
-impl std::fmt::Display for Path {
+impl std::fmt::Display for ImageSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Path::Direct => "direct",
-            Path::Cache => "cache",
-            Path::BothServers => "both-servers",
+            ImageSource::Direct => "direct",
+            ImageSource::Cache => "cache",
+            ImageSource::BothServers => "both-servers",
         })
     }
 }
@@ -90,9 +90,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Updates have flowed for so long before images are asked for.
 const RUN_UP: Duration = Duration::from_millis(500);
 
-/// Publishes updates when it is told to, and somebody who watches some of the items.
-struct Way {
-    path: Path,
+/// The processes of one source of images: who publishes updates when asked to, and who watches some of the items.
+struct ImagesContender {
+    path: ImageSource,
     provider: Process,
     steady: Process,
     /// Somebody who watches all items, where the server is to have them.
@@ -101,18 +101,22 @@ struct Way {
     _daemons: Option<Daemons>,
 }
 
-impl Way {
-    fn start(path: Path, args: &ImagesArgs) -> Result<Way, BenchError> {
-        if path == Path::Direct { Way::direct(args) } else { Way::servers(path, args) }
+impl ImagesContender {
+    fn start(path: ImageSource, args: &ImagesArgs) -> Result<ImagesContender, BenchError> {
+        if path == ImageSource::Direct {
+            ImagesContender::direct(args)
+        } else {
+            ImagesContender::servers(path, args)
+        }
     }
 
-    fn direct(args: &ImagesArgs) -> Result<Way, BenchError> {
+    fn direct(args: &ImagesArgs) -> Result<ImagesContender, BenchError> {
         let mut provider = args.provider("images-server", &[])?;
         let port = provider.expect("port", LIMIT)?["port"].as_u64().unwrap_or(0) as u16;
-        Way::with(Path::Direct, args, (provider, port), None)
+        ImagesContender::with(ImageSource::Direct, args, (provider, port), None)
     }
 
-    fn servers(path: Path, args: &ImagesArgs) -> Result<Way, BenchError> {
+    fn servers(path: ImageSource, args: &ImagesArgs) -> Result<ImagesContender, BenchError> {
         // The server forgets what nobody watches, so that each run finds it as the first one did.
         let sets = ["p2ps.item_linger_ms=0".to_owned()].into_iter().chain(args.set.iter().cloned());
         let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &sets.collect::<Vec<_>>())?;
@@ -120,24 +124,24 @@ impl Way {
         let mut provider = args.provider("publisher", &port.map(str::to_owned))?;
         provider.expect("ready", LIMIT)?;
         let port = daemons.rssl_port;
-        Way::with(path, args, (provider, port), Some(daemons))
+        ImagesContender::with(path, args, (provider, port), Some(daemons))
     }
 
     fn with(
-        path: Path,
+        path: ImageSource,
         args: &ImagesArgs,
         (provider, port): (Process, u16),
         daemons: Option<Daemons>,
-    ) -> Result<Way, BenchError> {
+    ) -> Result<ImagesContender, BenchError> {
         let mut steady = args.consumer("consumer", port, args.steady.min(args.items))?;
         steady.expect("ready", LIMIT)?;
         let mut holder = None;
-        if path == Path::Cache {
+        if path == ImageSource::Cache {
             let all = holder.insert(args.consumer("consumer", port, args.items)?);
             all.expect("ready", LIMIT)?;
         }
         let asker = args.consumer("images-asker", port, args.items)?;
-        Ok(Way { path, provider, steady, _holder: holder, asker, _daemons: daemons })
+        Ok(ImagesContender { path, provider, steady, _holder: holder, asker, _daemons: daemons })
     }
 
     /// How long all images took, in nanoseconds.
@@ -188,8 +192,8 @@ pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
         let mut first = None;
         for path in &args.ways {
             report.progress(&format!("{path}, {rate}/s"));
-            let mut way = Way::start(*path, args)?;
-            let figures = measure(args, &mut way, *rate, &report)?;
+            let mut contender = ImagesContender::start(*path, args)?;
+            let figures = measure(args, &mut contender, *rate, &report)?;
             let beside = *first.get_or_insert(figures.images.median());
             figures.report(&mut report, *path, *rate, beside);
         }
@@ -202,12 +206,17 @@ pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
     report.print()
 }
 
-fn measure(args: &ImagesArgs, way: &mut Way, rate: u64, report: &Report) -> Result<Figures, BenchError> {
+fn measure(
+    args: &ImagesArgs,
+    contender: &mut ImagesContender,
+    rate: u64,
+    report: &Report,
+) -> Result<Figures, BenchError> {
     let mut figures = Figures::default();
     for run in 0..=args.options.runs {
-        report.progress(&format!("{}, {rate}/s, run {run} of {}", way.path, args.options.runs));
+        report.progress(&format!("{}, {rate}/s, run {run} of {}", contender.path, args.options.runs));
         if rate == 0 {
-            let elapsed = way.ask()?;
+            let elapsed = contender.ask()?;
             if run > 0 {
                 figures.images.add(elapsed as f64);
             }
@@ -215,8 +224,8 @@ fn measure(args: &ImagesArgs, way: &mut Way, rate: u64, report: &Report) -> Resu
         }
         let seconds = args.options.seconds;
         let command = |n: u32| json!({ "run": n % 250 + 1, "rate": rate, "seconds": seconds });
-        let (_, alone) = way.flow(&command(2 * run), false)?;
-        let (elapsed, beside) = way.flow(&command(2 * run + 1), true)?;
+        let (_, alone) = contender.flow(&command(2 * run), false)?;
+        let (elapsed, beside) = contender.flow(&command(2 * run + 1), true)?;
         // The first one warms caches, buffers and routes.
         if run > 0 {
             figures.images.add(elapsed.unwrap_or(0) as f64);
@@ -230,7 +239,7 @@ fn measure(args: &ImagesArgs, way: &mut Way, rate: u64, report: &Report) -> Resu
 }
 
 impl Figures {
-    fn report(&self, report: &mut Report, path: Path, rate: u64, first: f64) {
+    fn report(&self, report: &mut Report, path: ImageSource, rate: u64, first: f64) {
         let millis = |ns: f64| format!("{:.1}", ns / 1e6);
         let of = |runs: &Runs| if rate == 0 { "-".to_owned() } else { millis(runs.median()) };
         let ratio = self.images.median() / first;

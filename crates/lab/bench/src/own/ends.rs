@@ -3,14 +3,14 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use measure::ends::{End, Failure, Link, answer, play};
 use messaging::{
-    AfXdpMode, Context, Handler, IpcBehavior, Message, MessagingConfig, ReceiverOptions, SendError, Source,
-    SourceOptions, Wait,
+    AfXdpMode, Context, Handler, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig, Message, MessagingConfig,
+    ReceiverOptions, SendError, Source, SourceOptions, TopicResolutionConfig, Wait,
 };
 use net::clock;
-use net::lab::{FAR, NEAR};
-use roles::{End, Failure, Link, answer, play};
 use serde_json::json;
+use testkit::hosts::{FAR, NEAR};
 
 use crate::BenchError;
 use crate::pair::Path;
@@ -54,7 +54,7 @@ impl Ends {
         let found = super::by_mode(&end.mode);
         let (transport, carrier) = found.ok_or_else(|| format!("{} is no transport", end.mode))?;
         let mut configuration = configuration(end, pair);
-        configuration.transport_lbtrm_carrier = carrier;
+        configuration.lbtrm.carrier = carrier;
         let mut context = Context::standalone(&configuration)?;
         let own = usize::from(end.is_far());
         context.create_receiver(&topic(pair, 1 - own), &ReceiverOptions::default())?;
@@ -104,41 +104,53 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
         interface: interface.into(),
         wait: Wait::Spin,
         ttl,
-        transport_lbtrm_af_xdp_mode: AfXdpMode::Generic,
         // Nothing else runs beside what is measured.
         counters_directory: String::new(),
-        // Not the port of the data, as it is not by default: the kernel shows each multicast datagram to all sockets of
-        // its port.
-        resolver_multicast_port: end.port ^ 1,
-        transport_lbtrm_multicast_address: group,
-        transport_lbtrm_destination_port: end.port,
-        transport_lbtrm_source_port_low: 20_000,
-        transport_lbtrm_source_port_high: 29_999,
         request_tcp_port_low: 20_000,
         request_tcp_port_high: 29_999,
-        transport_lbtrm_datagram_max_size_bytes: end.datagram as u32,
-        transport_lbtrm_data_rate_limit_bits_per_second: 0,
-        transport_lbtrm_receiver_socket_buffer_bytes: BUFFER_BYTES,
-        transport_lbtru_port_low: 20_000,
-        transport_lbtru_port_high: 29_999,
-        transport_lbtru_receiver_port_low: 20_000,
-        transport_lbtru_receiver_port_high: 29_999,
-        transport_lbtru_datagram_max_size_bytes: end.datagram as u32,
-        transport_lbtru_data_rate_limit_bits_per_second: 0,
-        // The sender waits for the receiver, as that of the peers does.
-        transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
+        lbtrm: LbtrmConfig {
+            af_xdp_mode: AfXdpMode::Generic,
+            multicast_address: group,
+            destination_port: end.port,
+            source_port_low: 20_000,
+            source_port_high: 29_999,
+            datagram_max_size_bytes: end.datagram as u32,
+            data_rate_limit_bits_per_second: 0,
+            receiver_socket_buffer_bytes: BUFFER_BYTES,
+            ..LbtrmConfig::default()
+        },
+        resolver: TopicResolutionConfig {
+            // Not the port of the data, as it is not by default: the kernel shows each multicast datagram to all sockets of
+            // its port.
+            multicast_port: end.port ^ 1,
+            ..TopicResolutionConfig::default()
+        },
+        lbtru: LbtruConfig {
+            port_low: 20_000,
+            port_high: 29_999,
+            receiver_port_low: 20_000,
+            receiver_port_high: 29_999,
+            datagram_max_size_bytes: end.datagram as u32,
+            data_rate_limit_bits_per_second: 0,
+            ..LbtruConfig::default()
+        },
+        ipc: IpcConfig {
+            // The sender waits for the receiver, as that of the peers does.
+            behavior: IpcBehavior::ReceiverPaced,
+            ..IpcConfig::default()
+        },
         ..MessagingConfig::default()
     }
 }
 
-/// Hands payloads on.
-struct Hands<F> {
+/// PayloadHandler payloads on.
+struct PayloadHandler<F> {
     handle: F,
     count: usize,
     has_hello: bool,
 }
 
-impl<F: FnMut(&[u8])> Handler for Hands<F> {
+impl<F: FnMut(&[u8])> Handler for PayloadHandler<F> {
     #[inline]
     fn on_message(&mut self, message: &Message<'_>) {
         if message.payload.len() == HELLO.len() {
@@ -166,7 +178,7 @@ impl Link for Ends {
 
     #[inline]
     fn receive(&mut self, handle: impl FnMut(&[u8])) -> Result<usize, Failure> {
-        let mut hands = Hands { handle, count: 0, has_hello: false };
+        let mut hands = PayloadHandler { handle, count: 0, has_hello: false };
         self.context.poll(&mut hands)?;
         let (count, has_hello) = (hands.count, hands.has_hello);
         if has_hello {

@@ -6,21 +6,21 @@ pub(crate) use ends::run;
 
 use messaging::{Carrier, Transport};
 
-use crate::pair::{Kind, Path, Way};
+use crate::pair::{Contender, Kind, Path};
 
 /// The mode of LBT-RM by AF_XDP; other modes are the transports' names in the configuration.
 const AF_XDP: &str = "lbtrm, af_xdp";
 
 /// The transports of ours that go by a path.
-pub(crate) fn ways(path: Path) -> Vec<Way> {
-    let ways = match path {
+pub(crate) fn contenders(path: Path) -> Vec<Contender> {
+    let contenders = match path {
         Path::Shm => &[("tickcast, LBT-IPC", "lbtipc")][..],
         Path::Udp => &[("tickcast, LBT-RU", "lbtru")],
         Path::Multicast => &[("tickcast, LBT-RM", "lbtrm")],
         Path::Tcp => &[("tickcast, TCP", "tcp")],
         Path::Veth => &[("tickcast, AF_XDP", AF_XDP), ("tickcast, sockets", "lbtrm")],
     };
-    ways.iter().map(|(name, mode)| Way::new(*name, Kind::Own, mode)).collect()
+    contenders.iter().map(|(name, mode)| Contender::new(*name, Kind::Own, mode)).collect()
 }
 
 /// Whether nothing holds the sender of a mode back when the receiver cannot follow, so that it needs a rate.

@@ -1,4 +1,4 @@
-//! Ways for one message to and fro between two threads of one process, each as bare as it can be.
+//! Contenders for one message to and fro between two threads of one process, each as bare as it can be.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -129,12 +129,12 @@ struct Flag(AtomicU32);
 /// A cache line of a message.
 #[derive(Default)]
 #[repr(align(64))]
-struct Line([AtomicU64; 8]);
+struct CacheLine([AtomicU64; 8]);
 
 /// A flag and the message that it announces.
 struct Slot {
     flag: Flag,
-    lines: Box<[Line]>,
+    lines: Box<[CacheLine]>,
 }
 
 impl Slot {
@@ -154,7 +154,7 @@ pub(super) struct Flags {
 impl Flags {
     pub(super) fn pair(bytes: usize) -> (Flags, Flags) {
         let slot = || {
-            let lines = (0..bytes.div_ceil(64)).map(|_| Line::default()).collect();
+            let lines = (0..bytes.div_ceil(64)).map(|_| CacheLine::default()).collect();
             Arc::new(Slot { flag: Flag(AtomicU32::new(0)), lines })
         };
         let (there, back) = (slot(), slot());

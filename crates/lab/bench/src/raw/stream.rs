@@ -158,7 +158,7 @@ fn threads<S: Sender>(
         let last = await_taken(&shared, sent_bytes);
         shared.has_all.0.store(true, Relaxed);
         let observed = receiving.join().map_err(|_| BenchError::new("the receiver has panicked"))??;
-        Ok(Run { sent: sent?, start, received: roles::report(&observed, last) })
+        Ok(Run { sent: sent?, start, received: measure::ends::report(&observed, last) })
     })
 }
 

@@ -4,10 +4,10 @@
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
-use net::lab::{FAR, NEAR};
+use measure::ends::{End, Failure, Link, answer, play};
 use net::xdp::{BareSocket, XdpMode, XdpOptions};
-use roles::{End, Failure, Link, answer, play};
 use serde_json::json;
+use testkit::hosts::{FAR, NEAR};
 
 use crate::BenchError;
 

@@ -78,7 +78,7 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
 
 fn ends() -> (Source, Receiver, (Arc<LbtrmReceiver>, Arc<LbtrmSource>)) {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 65_536,
+        transmission_window_size: 65_536,
         transport_session_maximum_buffer: 32_768,
         maximum_message_size: 8_000,
         ..SourceConfig::default()

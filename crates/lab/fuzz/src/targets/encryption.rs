@@ -91,7 +91,7 @@ fn receiver() -> Receiver {
 /// A datagram of one message, encrypted.
 fn datagram() -> Vec<u8> {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 65_536,
+        transmission_window_size: 65_536,
         transport_session_maximum_buffer: 32_768,
         maximum_message_size: 8_000,
         ..SourceConfig::default()

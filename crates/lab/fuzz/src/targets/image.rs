@@ -7,7 +7,14 @@ use super::DICTIONARY;
 use crate::Outcome;
 use crate::input::Input;
 
-static RULES: LazyLock<FieldRules> = LazyLock::new(|| FieldRules::of(&DICTIONARY));
+/// Those of the dictionary, a chain of ripples and a ring.
+static RULES: LazyLock<FieldRules> = LazyLock::new(|| {
+    let mut rules = FieldRules::of(&DICTIONARY);
+    for (from, to) in [(22, 25), (25, 30), (30, 31), (-2, -3), (-3, -4), (-4, -2)] {
+        rules.set_ripple(from, to);
+    }
+    rules
+});
 
 const TYPES: [DataType; 8] = [
     DataType::FIELD_LIST,

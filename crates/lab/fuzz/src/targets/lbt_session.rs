@@ -231,8 +231,8 @@ pub(super) struct Multicast {
 impl Ends for Multicast {
     fn new() -> Multicast {
         let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: 500,
-            transport_lbtrm_transmission_window_size: 64 << 10,
+            datagram_max_size: 500,
+            transmission_window_size: 64 << 10,
             transport_session_maximum_buffer: 16 << 10,
             maximum_message_size: 16 << 10,
             ..SourceConfig::default()
@@ -269,25 +269,28 @@ pub(super) struct Unicast {
 
 impl Ends for Unicast {
     fn new() -> Unicast {
-        let config = LbtruSourceConfig {
-            transport_lbtru_datagram_max_size: 500,
-            transport_lbtru_transmission_window_size: 64 << 10,
+        let session = SourceConfig {
+            datagram_max_size: 500,
+            transmission_window_size: 64 << 10,
             transport_session_maximum_buffer: 16 << 10,
             maximum_message_size: 16 << 10,
-            ..LbtruSourceConfig::default()
+            ..SourceConfig::default()
         };
+        let config = LbtruSourceConfig { session, ..LbtruSourceConfig::default() };
         let (now, id) = (Nanos(1), SESSION.session_id);
         let source = ru::Source::new(&config, id, 1, now, Arc::new(LbtruSource::default()));
         let mut source = source.expect("allowed");
         let topic = source.add_topic(now, TOPIC);
         let key = ru::SessionKey { source: SOURCE, session_id: Some(id) };
         let limits = receiver_config();
-        let config = LbtruReceiverConfig {
+        let standard = LbtruReceiverConfig::default();
+        let session = ReceiverConfig {
             maximum_missing: limits.maximum_missing,
             maximum_gaps: limits.maximum_gaps,
             delivery: limits.delivery,
-            ..LbtruReceiverConfig::default()
+            ..standard.session
         };
+        let config = LbtruReceiverConfig { session, ..standard };
         let counters = (Arc::new(LbtruReceiver::default()), Arc::new(LbmDelivery::default()));
         let receiver = ru::Receiver::new(&config, key, 1, 1, now, counters.0, counters.1);
         let mut receiver = receiver.expect("allowed");

@@ -1,7 +1,9 @@
-//! The targets, by room.
+//! The targets, by crate.
 
 mod authentication;
 mod backbone;
+mod certificate;
+mod conflation;
 mod container;
 mod counters;
 mod dictionary;
@@ -14,6 +16,7 @@ mod lbt;
 mod lbt_session;
 mod message;
 mod p2ps;
+mod presence;
 mod recovery;
 mod relay;
 mod rssl_frames;
@@ -156,6 +159,12 @@ pub static TARGETS: &[Target] = &[
         "refreshes and updates of an item: the image written and read again is the same image"
     ),
     target!(
+        "conflation",
+        2048,
+        conflation::execute,
+        "updates of an item that readers were not sent: one update brings them to the image, or they need it"
+    ),
+    target!(
         "backbone",
         1024,
         backbone::execute,
@@ -185,6 +194,13 @@ pub static TARGETS: &[Target] = &[
         2048,
         lbt::execute,
         "datagrams of the reliable transports and of topic resolution: every view of them ends"
+    ),
+    target!(
+        "presence",
+        512,
+        presence::execute,
+        "trailers with queries for receivers and their answers: what is read is written the same, and nobody counts who \
+         was not asked"
     ),
     target!(
         "lbt_rm_session",
@@ -235,6 +251,12 @@ pub static TARGETS: &[Target] = &[
         1600,
         xdp_frame::execute,
         "a frame from the wire: what is read lies within it, and written again it reads the same"
+    ),
+    target!(
+        "certificate_dates",
+        2048,
+        certificate::execute,
+        "the dates of a certificate: what is read prints as a date, a part of a certificate has none"
     ),
 ];
 

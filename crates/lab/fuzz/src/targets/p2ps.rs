@@ -66,7 +66,7 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
             answers.spent = 0;
             core.go_on(now, CLIENT, &mut answers);
             steps += 1;
-            assert!(steps <= most, "the errand of {} bytes does not end", message.len());
+            assert!(steps <= most, "the request of {} bytes does not end", message.len());
         }
         assert!(answers.count <= most, "{} answers to {} bytes", answers.count, message.len());
         now = Nanos(now.0 + 1_000_000_000);
@@ -75,7 +75,7 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     }
     assert!(core.is_logged_in(BYSTANDER), "the other client stays");
     core.on_client_closed(now, CLIENT, &mut answers);
-    assert_eq!(core.clients().count(), 1);
+    assert_eq!(core.clients_after(None).count(), 1);
     match end {
         Some(error) => Outcome::refused((error, answers.classes)),
         None => Outcome::accepted(answers.classes),
@@ -100,7 +100,7 @@ impl ServerSink for Answers {
         self.classes |= 1 << parsed.class() as u16;
         self.count += 1;
         self.spent += msg.len() + ANSWER_BYTES;
-        // What a message or a step of an errand may cost others, whatever it says.
+        // What a message or a step of a continuation may cost others, whatever it says.
         assert!(self.spent <= ADMITTED_BYTES + STEP_BYTES, "{} bytes in one go", self.spent);
     }
 

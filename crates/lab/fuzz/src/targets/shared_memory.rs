@@ -1,13 +1,12 @@
 use std::cell::Cell;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use net::shm::{
     BareReceiver, BareRing, Frame, Pacing, ReadError, Receiver, SessionName, Source, SourceOptions,
 };
+use testkit::Folder;
 use units::Nanos;
 
 use crate::Outcome;
@@ -111,36 +110,17 @@ struct InFile {
     receiver: Receiver,
     source: Source,
     file: File,
-    place: Place,
-}
-
-/// A directory of one execution; several may run in a process.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Place {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let place = Place(format!("/dev/shm/tickcast-fuzz-{}-{number}", std::process::id()).into());
-        fs::create_dir(&place.0).expect("/dev/shm is there");
-        place
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+    place: Folder,
 }
 
 impl Ring for InFile {
     fn new(pacing: Pacing) -> InFile {
-        let place = Place::new();
-        let directory = place.0.clone();
+        let place = Folder::in_memory();
+        let directory = place.to_path_buf();
         let options = SourceOptions { directory, ring_bytes: RING_BYTES, pacing, ..SourceOptions::default() };
         let source = Source::create(NAME, &options).expect("there is memory");
         let file = File::options().write(true).open(source.path()).expect("it was just made");
-        let receiver = Receiver::open(NAME, &place.0).expect("it was just made");
+        let receiver = Receiver::open(NAME, &place).expect("it was just made");
         InFile { receiver, source, file, place }
     }
 
@@ -168,7 +148,7 @@ impl Ring for InFile {
     }
 
     fn poll_late(&mut self, handle: impl FnMut(Frame<'_>)) -> Option<Result<usize, ReadError>> {
-        let mut late = Receiver::open(NAME, &self.place.0).ok()?;
+        let mut late = Receiver::open(NAME, &self.place).ok()?;
         Some(late.poll(POLL_MAX, handle))
     }
 }

@@ -9,6 +9,7 @@ use lbt::authentication::Keys;
 use lbt::config::{DeliveryConfig, ReceiverConfig, RelayConfig, ResolverConfig, SourceConfig};
 use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbt::ordered::{Backlog, Kept, OrderedConfig};
+use lbt::presence::{Answer, Query, Taken, Watch};
 use lbt::resolution::{QueryId, Relay, Resolver, ResolverSink, SourceRecord, TransportSession};
 use lbt::rm::{Receiver, SessionKey, Source};
 use lbt::stream::{StreamDecoder, StreamEncoder};
@@ -37,6 +38,13 @@ pub(crate) fn layers() -> Vec<Layer> {
                     dropped is counted, and has no effect on the session.",
             reaction: lbtrm,
             cases: lbtrm_cases(),
+        },
+        Layer {
+            title: "Waiting for receivers",
+            about: "Behind `S` a datagram to an LBT-RM source that has asked with number 41 who receives its topic, \
+                    behind `R` one to a receiver of the topic. Behind `K` one to a source with keys.",
+            reaction: presence,
+            cases: presence_cases(),
         },
         Layer {
             title: "LBT-RU",
@@ -108,7 +116,7 @@ fn with(bytes: &[u8], at: usize, others: &str) -> Vec<u8> {
 
 fn rm_source() -> Source {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 65_536,
+        transmission_window_size: 65_536,
         transport_session_maximum_buffer: 32_768,
         maximum_message_size: 8_000,
         ..SourceConfig::default()
@@ -194,6 +202,91 @@ fn lbtrm_cases() -> Vec<Case> {
         case("rm-nak-future", "a NAK for what was never sent", to("S", &with(&nak, 12, "7fffffff"))),
         case("rm-nak-other-session", "a NAK to another session", to("S", &with(&nak, 4, "00000001"))),
         case("rm-data-at-source", "DATA, at the source", to("S", &good)),
+    ]
+}
+
+/// A source that has asked who receives its topic, and what asks.
+fn asking(is_signed: bool) -> (Source, Watch<()>, Vec<u8>) {
+    let mut source = Source::new(&SourceConfig::default(), SESSION, NOW, Arc::default()).expect("allowed");
+    if is_signed {
+        source.authenticate(keys(), SOURCE);
+    }
+    let mut watch = Watch::new(40);
+    watch.watch(NOW, TOPIC, ());
+    source.inquiry().ask(watch.poll_query(NOW).expect("somebody waits"));
+    let asks = source.poll_transmit(NOW).expect("it asks").bytes.to_vec();
+    source.sent(NOW, 1);
+    (source, watch, asks)
+}
+
+fn presence(bytes: &[u8]) -> String {
+    let Some((to, datagram)) = bytes.split_first() else { unreachable!("each case says where it goes") };
+    if *to == b'R' {
+        let key = SessionKey { source: SOURCE, session: SESSION };
+        let (config, counters) = (ReceiverConfig::default(), Arc::<LbtrmReceiver>::default());
+        let mut receiver =
+            Receiver::new(&config, key, 1, NOW, counters.clone(), Arc::default()).expect("allowed");
+        receiver.subscribe(TOPIC, 1).expect("free");
+        if let Err(error) = receiver.on_datagram(NOW, FROM, datagram, &mut Heard::default()) {
+            return format!("dropped, counted: {error}");
+        }
+        let later = NOW + Duration::from_secs(1);
+        let len = receiver.poll_transmit(later).map(|answer| answer.datagram.len());
+        assert_eq!((receiver.poll_transmit(later).is_some(), counters.naks_sent.get()), (false, 0));
+        return match len {
+            Some(len) if len <= datagram.len() => "answered once, with no more bytes".to_owned(),
+            Some(len) => format!("answered with {len} bytes to {}", datagram.len()),
+            None => "taken, not answered".to_owned(),
+        };
+    }
+    let (mut source, mut watch, _) = asking(*to == b'K');
+    if let Err(error) = source.on_datagram(NOW, FROM, datagram) {
+        return format!("dropped, counted: {error}");
+    }
+    match source.inquiry().poll() {
+        None => "dropped, counted".to_owned(),
+        Some((_, answer)) => match watch.on_answer(&answer, None) {
+            Taken::Counted => format!("receivers: {}", watch.count(TOPIC).unwrap_or(0)),
+            other => format!("not counted: {other:?}"),
+        },
+    }
+}
+
+fn presence_cases() -> Vec<Case> {
+    let to = |end: &str, bytes: &[u8]| join(&[end.as_bytes(), bytes]);
+    let answer = |number, receiver, topics| {
+        let mut bytes = hex("03 00 382c 5eed1234 0000 0000");
+        bytes[2..4].copy_from_slice(&SESSION.ucast_port.to_be_bytes());
+        Answer { number, receiver, topics }.emit(&mut bytes);
+        bytes
+    };
+    let ask = |number, share, topics: &[u32]| {
+        let mut source = asking(false).0;
+        source.inquiry().ask(Query::new(number, share, 10, topics));
+        source.poll_transmit(NOW).expect("it asks").bytes.to_vec()
+    };
+    let (good, query) = (answer(41, 1, 1), ask(41, 0, &[TOPIC]));
+    let at = query.len() - 12;
+    vec![
+        case("presence-good", "an answer", to("S", &good)),
+        case("presence-cut", "one that is cut off", to("S", &good[..good.len() - 1])),
+        case("presence-version-2", "another version", to("S", &with(&good, good.len() - 20, "02"))),
+        case("presence-number", "one to a query of before", to("S", &answer(40, 1, 1))),
+        case("presence-future", "one to a query that was never sent", to("S", &answer(42, 1, 1))),
+        case("presence-topic", "one that names a topic that was not asked for", to("S", &answer(41, 1, 2))),
+        case("presence-topics", "one that names 32 topics of one", to("S", &answer(41, 1, u32::MAX))),
+        case("presence-nobody", "one of receiver 0", to("S", &answer(41, 0, 1))),
+        case("presence-keys-none", "an answer without a code", to("K", &good)),
+        case("query-good", "a query", to("R", &query)),
+        case("query-other-topic", "one for a topic that is not received", to("R", &ask(41, 0, &[TOPIC + 1]))),
+        case("query-32", "one for 32 topics", to("R", &ask(41, 0, &[TOPIC; 32]))),
+        case("query-version-2", "another version", to("R", &with(&query, at, "02"))),
+        case(
+            "query-share-32",
+            "one for a receiver in 2 to the power of 32",
+            to("R", &with(&query, at + 1, "20")),
+        ),
+        case("query-cut", "one that is cut off", to("R", &query[..query.len() - 1])),
     ]
 }
 
@@ -368,7 +461,7 @@ fn stream(bytes: &[u8]) -> String {
     if *to == b'T' {
         let delivery = Arc::new(LbmDelivery::default());
         let mut receiver =
-            lbt::ordered::Receiver::new(&DeliveryConfig::default(), delivery).expect("allowed");
+            lbt::ordered::Receiver::new(&DeliveryConfig::default(), 1, delivery).expect("allowed");
         receiver.subscribe(TOPIC, 1, None).expect("free");
         let mut heard = Heard::default();
         return match receiver.on_bytes(bytes, &mut heard) {

@@ -1,7 +1,7 @@
 //! Hostile cases by name, each with what becomes of it: `docs/hostile.md` is held against what happens.
 //!
 //! `HOSTILE=write cargo test -p tickcast-fuzz --test hostile` writes the tables of these layers anew. Rows of
-//! the form `room: test` are held by the test of that name.
+//! the form `crate: test` are held by the test of that name.
 
 mod case;
 mod client;
@@ -59,8 +59,8 @@ fn names_are_used_once_within_a_layer_and_there_are_two_hundred_in_all() {
 #[test]
 fn every_test_that_the_table_names_exists() {
     let _alone = alone();
-    for (room, name) in table::named_tests() {
-        assert!(table::has_test(&room, &name), "{room}: no test {name}");
+    for (krate, name) in table::named_tests() {
+        assert!(table::has_test(&krate, &name), "{krate}: no test {name}");
     }
 }
 

@@ -69,25 +69,27 @@ fn written(layer: &Layer) -> String {
     )
 }
 
-/// Room and name of each test that a row names as `room: name_of_the_test`.
+/// Crate and name of each test that a row names as `crate: name_of_the_test`.
 pub(crate) fn named_tests() -> Vec<(String, String)> {
     let page = page();
     let names = page.lines().filter_map(cells).filter_map(|[name, ..]| {
-        let (room, test) = name.trim_matches('`').split_once(": ")?;
-        Some((room.to_owned(), test.to_owned()))
+        let (krate, test) = name.trim_matches('`').split_once(": ")?;
+        Some((krate.to_owned(), test.to_owned()))
     });
     names.collect()
 }
 
-/// Whether a room has a test of that name, or the folder of the judges that is given in its place.
-pub(crate) fn has_test(room: &str, name: &str) -> bool {
-    if room.starts_with("interop/") {
-        return any_file(&root().join(room), "py", &format!("    def {name}(self)"));
+/// Whether a crate has a test of that name, or the folder of the judges that is given in its place.
+pub(crate) fn has_test(krate: &str, name: &str) -> bool {
+    if krate.starts_with("interop/") {
+        return any_file(&root().join(krate), "py", &format!("    def {name}(self)"));
     }
     let wanted = format!("fn {name}()");
     let groups = fs::read_dir(root().join("crates")).into_iter().flatten().flatten();
+    let own_folder = root().join("crates").join(krate);
     groups
-        .map(|group| group.path().join(room))
+        .map(|group| group.path().join(krate))
+        .chain([own_folder])
         .any(|folder| ["src", "tests"].iter().any(|part| any_file(&folder.join(part), "rs", &wanted)))
 }
 

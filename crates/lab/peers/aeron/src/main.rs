@@ -1,4 +1,4 @@
-//! Aeron behind the roles of `tickcast bench`, in the layout that is fast where two threads have two CPUs:
+//! Aeron as an end of `tickcast bench`, in the layout that is fast where two threads have two CPUs:
 //! the media driver has no threads of its own, each end drives one in its loop (`INVOKER`), and so its
 //! client. Over shared memory one driver serves both ends; the far one drives it.
 //!
@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use roles::{End, Failure, Link};
+use measure::ends::{self, End, Failure, Link};
 use rusteron_client::{
     Aeron, AeronContext, AeronExclusivePublication, AeronOfferError, AeronSubscription, Handlers,
 };
@@ -41,8 +41,8 @@ fn main() -> Result<(), Failure> {
     if !end.is_far() {
         ends.iter_mut().try_for_each(Ends::await_other)?;
     }
-    roles::answer(&json!({ "ready": true }));
-    roles::play(&end, &mut ends)
+    ends::answer(&json!({ "ready": true }));
+    ends::play(&end, &mut ends)
 }
 
 struct Ends {

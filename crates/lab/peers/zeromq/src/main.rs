@@ -1,8 +1,8 @@
-//! ZeroMQ behind the roles of `tickcast bench`: a pair of sockets each way over TCP, looked at without
+//! ZeroMQ as an end of `tickcast bench`: a pair of sockets each way over TCP, looked at without
 //! waiting, with the one I/O thread that a context has by default. Streams go by PUSH and PULL, which wait
 //! for room where PUB drops.
 
-use roles::{End, Failure, Link};
+use measure::ends::{self, End, Failure, Link};
 use serde_json::json;
 
 /// Messages that may wait at either end, before a sender has to wait.
@@ -17,8 +17,8 @@ fn main() -> Result<(), Failure> {
         return Err(format!("one link, not {}", end.pairs).into());
     }
     let ends = Ends::open(&end)?;
-    roles::answer(&json!({ "ready": true }));
-    roles::play(&end, &mut [ends])
+    ends::answer(&json!({ "ready": true }));
+    ends::play(&end, &mut [ends])
 }
 
 struct Ends {

@@ -12,7 +12,8 @@ config::section! {
 
 impl MessagingConfig {
     /// The configuration of an application: the defaults, over them a TOML file with a section `[messaging]`
-    /// (its name for error messages, and its bytes), over that settings such as `interface=10.29.4.0/24`.
+    /// (its name for error messages, and its bytes), over that settings such as
+    /// `interface=10.29.4.0/24` or `lbtrm.destination_port=14401`.
     ///
     /// # Errors
     /// All faults of file and settings, each with its place, what was expected and the nearest known name.
@@ -37,9 +38,9 @@ mod tests {
 
     #[test]
     fn settings_stand_over_the_file_and_the_file_over_the_defaults() {
-        let file = b"[messaging]\nttl = 3\nresolver_multicast_port = 13000\n";
+        let file = b"[messaging]\nttl = 3\nresolver.multicast_port = 13000\n";
         let config = MessagingConfig::load(Some(("a.toml", file)), ["ttl=4"]).expect("both are sound");
-        assert_eq!((config.ttl, config.resolver_multicast_port), (4, 13_000));
+        assert_eq!((config.ttl, config.resolver.multicast_port), (4, 13_000));
         let nothing: [&str; 0] = [];
         assert_eq!(MessagingConfig::load(None, nothing), Ok(MessagingConfig::default()));
     }

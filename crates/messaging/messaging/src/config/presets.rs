@@ -14,43 +14,43 @@ pub(super) const PRESETS: &[PresetValues] = &[
 const LATENCY: &[(&str, &str)] = &[
     ("wait", "spin"),
     // What an Ethernet frame carries whole: IP fragments are slow, and not for kernel bypass.
-    ("transport_lbtrm_datagram_max_size_bytes", "1472"),
-    ("transport_lbtru_datagram_max_size_bytes", "1472"),
+    ("lbtrm.datagram_max_size_bytes", "1472"),
+    ("lbtru.datagram_max_size_bytes", "1472"),
     // Each message is a datagram, which does not wait for another.
     ("implicit_batching_minimum_length_bytes", "1"),
     ("implicit_batching_interval_us", "0"),
-    ("transport_lbtrm_data_rate_limit_bits_per_second", "0"),
-    ("transport_lbtru_data_rate_limit_bits_per_second", "0"),
-    ("transport_lbtrm_receiver_socket_buffer_bytes", "8388608"),
+    ("lbtrm.data_rate_limit_bits_per_second", "0"),
+    ("lbtru.data_rate_limit_bits_per_second", "0"),
+    ("lbtrm.receiver_socket_buffer_bytes", "8388608"),
     ("transport_transmission_window_prefault", "true"),
     // Repair in half the usual time: for networks with few receivers and little reordering.
-    ("transport_lbtrm_nak_initial_backoff_interval_us", "500"),
-    ("transport_lbtrm_nak_backoff_interval_us", "5000"),
-    ("transport_lbtrm_ignore_interval_us", "2500"),
-    ("transport_lbtrm_sm_minimum_interval_us", "5000"),
-    ("transport_lbtru_sm_minimum_interval_us", "5000"),
+    ("lbtrm.nak_initial_backoff_interval_us", "500"),
+    ("lbtrm.nak_backoff_interval_us", "5000"),
+    ("lbtrm.ignore_interval_us", "2500"),
+    ("lbtrm.sm_minimum_interval_us", "5000"),
+    ("lbtru.sm_minimum_interval_us", "5000"),
 ];
 
 const THROUGHPUT: &[(&str, &str)] = &[
     ("wait", "backoff"),
     // An MTU of 9000, less the headers of IP and UDP.
-    ("transport_lbtrm_datagram_max_size_bytes", "8972"),
-    ("transport_lbtru_datagram_max_size_bytes", "8972"),
+    ("lbtrm.datagram_max_size_bytes", "8972"),
+    ("lbtru.datagram_max_size_bytes", "8972"),
     ("implicit_batching_minimum_length_bytes", "8192"),
     ("implicit_batching_interval_us", "1000"),
     // Four fifths of a link of ten gigabits, where a burst finds room; a fifth of it for repair.
-    ("transport_lbtrm_data_rate_limit_bits_per_second", "8000000000"),
-    ("transport_lbtru_data_rate_limit_bits_per_second", "8000000000"),
-    ("transport_lbtrm_retransmit_rate_limit_bits_per_second", "1600000000"),
-    ("transport_lbtru_retransmit_rate_limit_bits_per_second", "1600000000"),
+    ("lbtrm.data_rate_limit_bits_per_second", "8000000000"),
+    ("lbtru.data_rate_limit_bits_per_second", "8000000000"),
+    ("lbtrm.retransmit_rate_limit_bits_per_second", "1600000000"),
+    ("lbtru.retransmit_rate_limit_bits_per_second", "1600000000"),
     // Some 60 ms of that rate: several rounds of NAKs.
-    ("transport_lbtrm_transmission_window_size_bytes", "67108864"),
-    ("transport_lbtru_transmission_window_size_bytes", "67108864"),
-    ("transport_lbtipc_transmission_window_size_bytes", "67108864"),
+    ("lbtrm.transmission_window_size_bytes", "67108864"),
+    ("lbtru.transmission_window_size_bytes", "67108864"),
+    ("ipc.transmission_window_size_bytes", "67108864"),
     // What the window holds of short messages: none is given up as long as it can be retransmitted.
     ("delivery_control_maximum_total_map_entries", "2000000"),
-    ("transport_lbtrm_receiver_socket_buffer_bytes", "33554432"),
-    ("transport_tcp_session_maximum_buffer_bytes", "8388608"),
+    ("lbtrm.receiver_socket_buffer_bytes", "33554432"),
+    ("tcp.session_maximum_buffer_bytes", "8388608"),
     ("source_queue_bytes", "16777216"),
     ("event_queue_bytes", "67108864"),
 ];
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_does_not_go_with_a_preset_is_refused_with_the_preset_s_name() {
-        let file = b"[messaging]\npreset = \"latency\"\ntransport_lbtrm_ignore_interval_us = 9000\n";
+        let file = b"[messaging]\npreset = \"latency\"\nlbtrm.ignore_interval_us = 9000\n";
         let faults = MessagingConfig::load(Some(("a.toml", file)), [""; 0]).expect_err("above the back-off");
         assert!(faults.to_string().contains("preset latency"), "{faults}");
     }

@@ -11,11 +11,6 @@ use lbt::resolution::{SourceRecord, TransportSession};
 use super::MessagingConfig;
 
 impl MessagingConfig {
-    /// Whether a receiver may connect to our TCP sessions from there.
-    pub(crate) fn admits_client(&self, peer: SocketAddr) -> bool {
-        admits_peer(&self.transport_tcp_allowed_networks, peer)
-    }
-
     /// Whether somebody may connect to our request port from there.
     pub(crate) fn admits_asker(&self, peer: SocketAddr) -> bool {
         admits_peer(&self.request_tcp_allowed_networks, peer)
@@ -61,28 +56,15 @@ impl MessagingConfig {
     fn admits_group(&self, group: SocketAddrV4) -> bool {
         // 224.0.0.0/24 is for protocols of one link.
         let is_link = group.ip().octets()[..3] == [224, 0, 0];
-        let allowed = &self.transport_lbtrm_allowed_groups;
+        let allowed = &self.lbtrm.allowed_groups;
         let is_allowed = allowed.is_empty() || allowed.iter().any(|groups| groups.contain(group));
         group.ip().is_multicast() && !is_link && group.port() != 0 && is_allowed
-    }
-
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        Duration::from_micros(self.transport_tcp_connect_timeout_us)
     }
 
     /// How many descriptors sessions may have.
     pub(crate) fn descriptors_max(&self) -> usize {
         let own = self.session_maximum_descriptors.map(|max| max as usize);
         own.unwrap_or_else(|| usize::try_from(net::descriptors::limit() / 4 * 3).unwrap_or(usize::MAX))
-    }
-
-    pub(crate) fn handshake_timeout(&self) -> Duration {
-        Duration::from_micros(self.transport_tcp_handshake_timeout_us)
-    }
-
-    /// How long a full TCP session waits for a receiver that has stopped; none for ever.
-    pub(crate) fn stopped_timeout(&self) -> Option<Duration> {
-        limit(self.transport_tcp_receiver_stopped_timeout_us)
     }
 }
 
@@ -144,7 +126,7 @@ config::text_type!(
 );
 
 /// A time that 0 switches off.
-fn limit(us: u64) -> Option<Duration> {
+pub(super) fn limit(us: u64) -> Option<Duration> {
     (us > 0).then(|| Duration::from_micros(us))
 }
 
@@ -155,7 +137,7 @@ pub(crate) fn admits(networks: &[Ipv4Cidr], address: Ipv4Addr) -> bool {
 }
 
 /// Whether a peer's is. This library listens on IPv4 alone.
-fn admits_peer(networks: &[Ipv4Cidr], peer: SocketAddr) -> bool {
+pub(super) fn admits_peer(networks: &[Ipv4Cidr], peer: SocketAddr) -> bool {
     matches!(peer.ip(), IpAddr::V4(ip) if admits(networks, ip))
 }
 

@@ -26,6 +26,7 @@ mod closing;
 mod connect;
 mod driving;
 mod pause;
+mod presence;
 mod publish;
 mod receive;
 mod security;
@@ -49,7 +50,7 @@ use crate::incoming::{Look, RmIncoming, RuIncoming};
 use crate::publishing::Publishing;
 use crate::receiving::Receiving;
 use crate::statistics::census::Census;
-use crate::{Handler, MessagingConfig};
+use crate::{Handler, MessagingConfig, Source};
 use driving::Standalone;
 
 /// The sockets and protocol state of one thread.
@@ -129,6 +130,13 @@ impl Context {
     #[must_use]
     pub fn counters(&self) -> &ContextCounters {
         &self.base.counters
+    }
+
+    /// How many receivers of a source's topic have answered, and not gone since; none unless
+    /// [`Context::watch_receivers`] has begun to ask.
+    #[must_use]
+    pub fn receivers(&self, source: Source) -> Option<usize> {
+        self.publishing.receivers(source)
     }
 
     /// A descriptor of this context is ready: takes what has arrived, up to one batch. Returns whether that was a whole
@@ -329,7 +337,9 @@ pub(crate) mod tests {
     use net::udp::UdpSocket;
 
     use super::*;
-    use crate::{Interface, Source, SourceOptions, Transport, Wait};
+    use crate::{
+        Interface, LbtrmConfig, LbtruConfig, Source, SourceOptions, TopicResolutionConfig, Transport, Wait,
+    };
 
     /// A context on loopback; no other test's is heard.
     pub(crate) fn lone(test: u8, wait: Wait) -> Context {
@@ -345,14 +355,19 @@ pub(crate) mod tests {
             wait: Wait::Block,
             counters_directory: String::new(),
             request_tcp_send_buffer_maximum_bytes: 1 << 20,
-            resolver_multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
-            resolver_multicast_port: 22_000 + (process % 2_000) as u16,
-            transport_lbtrm_source_port_low: low,
-            transport_lbtrm_source_port_high: high,
-            transport_lbtru_port_low: low,
-            transport_lbtru_port_high: high,
-            transport_lbtru_receiver_port_low: low,
-            transport_lbtru_receiver_port_high: high,
+            resolver: TopicResolutionConfig {
+                multicast_address: Ipv4Addr::new(239, 247, (process / 2_000) as u8, test),
+                multicast_port: 22_000 + (process % 2_000) as u16,
+                ..TopicResolutionConfig::default()
+            },
+            lbtrm: LbtrmConfig { source_port_low: low, source_port_high: high, ..LbtrmConfig::default() },
+            lbtru: LbtruConfig {
+                port_low: low,
+                port_high: high,
+                receiver_port_low: low,
+                receiver_port_high: high,
+                ..LbtruConfig::default()
+            },
             ..MessagingConfig::default()
         };
         change(&mut config);
@@ -375,7 +390,7 @@ pub(crate) mod tests {
     ) {
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 0);
-        net::lab::spoil(socket(&context)).expect("there are descriptors");
+        net::faults::spoil(socket(&context)).expect("there are descriptors");
         look(&mut context);
         assert_eq!(context.base.counters.context.receives_failed.get(), 1);
     }

@@ -60,7 +60,7 @@ impl Context {
                 base.payload_keys.ru = Some(keys);
             }
             Loaded::ResolverKeys(keys) => {
-                base.resolution.resolver.authenticate(keys, base.config.resolver_authentication_window());
+                base.resolution.resolver.authenticate(keys, base.config.resolver.authentication_window());
             }
             Loaded::Server(server) => base.tls.server = server,
             Loaded::Client(client) => base.tls.client = client,

@@ -249,7 +249,7 @@ impl Connection {
                 base.registrar.remove(&self.stream)?;
                 base.registrar.add(&encrypted, token, Interest::ReadWrite)?;
                 self.stream = encrypted;
-                self.handshake_due = base.now + base.config.handshake_timeout();
+                self.handshake_due = base.now + base.config.tcp.handshake_timeout();
             }
         }
         let is_over = self.stream.shake_hands()?;

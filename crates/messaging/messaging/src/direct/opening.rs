@@ -67,7 +67,7 @@ impl Direct {
     /// Whether connections can be made as the configuration wants them.
     fn check_trust(&self, base: &Base) -> io::Result<()> {
         let is_missing = base.config.request_tcp_tls && base.tls.client.is_none();
-        if is_missing { Err(lacks("a direct connection", "transport_tcp_tls_ca_file")) } else { Ok(()) }
+        if is_missing { Err(lacks("a direct connection", "tcp.tls_ca_file")) } else { Ok(()) }
     }
 
     pub(super) fn add_connection(
@@ -81,8 +81,11 @@ impl Direct {
         base.config.watch_direct(stream.socket())?;
         let index = self.connections.vacant_key();
         let interest = if accepted.is_some() { Interest::Read } else { Interest::ReadWrite };
-        let handshake_due =
-            if stream.is_handshaking() { base.now + base.config.handshake_timeout() } else { Nanos::NEVER };
+        let handshake_due = if stream.is_handshaking() {
+            base.now + base.config.tcp.handshake_timeout()
+        } else {
+            Nanos::NEVER
+        };
         base.registrar.add(&stream, base.token(Port::Connection, index), interest)?;
         self.next += 1;
         let id = ConnectionId(self.next);

@@ -254,6 +254,52 @@ impl EmbeddedContext {
         created.map_err(io::Error::other)?
     }
 
+    /// Waits until `count` receivers of a source's topic have found it and get its next message, as
+    /// [`Context::wait_for_receivers`] does, for `timeout` at most; returns how many there are then. The source is that
+    /// of [`EmbeddedSource::handle`].
+    ///
+    /// # Errors
+    /// Outside [`CallError`]; inside [`io::ErrorKind::NotFound`] if the source was dropped.
+    pub fn wait_for_receivers(
+        &self,
+        source: Source,
+        count: usize,
+        timeout: Duration,
+    ) -> Result<io::Result<usize>, CallError> {
+        let until = clock::monotonic().after(timeout);
+        let is_watched = self.call(move |context| context.receivers(source).is_some())?;
+        if let Err(error) = self.watch_receivers(source, true)? {
+            return Ok(Err(error));
+        }
+        let found = loop {
+            let found = self.receivers(source)?.unwrap_or(0);
+            if found >= count || clock::monotonic() >= until {
+                break found;
+            }
+            std::thread::sleep(RECEIVERS_TURN);
+        };
+        if !is_watched && let Err(error) = self.watch_receivers(source, false)? {
+            return Ok(Err(error));
+        }
+        Ok(Ok(found))
+    }
+
+    /// See [`Context::watch_receivers`].
+    ///
+    /// # Errors
+    /// Outside [`CallError`]; inside as there.
+    pub fn watch_receivers(&self, source: Source, watches: bool) -> Result<io::Result<()>, CallError> {
+        self.call(move |context| context.watch_receivers(source, watches))
+    }
+
+    /// See [`Context::receivers`].
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn receivers(&self, source: Source) -> Result<Option<usize>, CallError> {
+        self.call(move |context| context.receivers(source))
+    }
+
     /// Tells a hot failover receiver that the numbers of its topics begin anew; see
     /// [`Context::restart_hot_failover`]. The events of that are told before anything that arrives later.
     ///
@@ -339,6 +385,8 @@ const HELD_TURN: Duration = Duration::from_micros(200);
 const LAST_CALLS: Duration = Duration::from_secs(1);
 /// How often who drains looks whether everything has left.
 const DRAIN_TURN: Duration = Duration::from_micros(500);
+/// How often who waits for receivers looks whether they are there.
+const RECEIVERS_TURN: Duration = Duration::from_millis(1);
 
 /// How the thread goes on from turn to turn.
 struct Turns<'a> {

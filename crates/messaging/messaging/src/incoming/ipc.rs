@@ -9,6 +9,7 @@ use counters::table::MessagingContext;
 use lbt::config::Order;
 use lbt::delivery::{DeliverySink, EndReason};
 use lbt::ordered::Receiver as OrderedReceiver;
+use lbt::presence::Answer;
 use lbt::resolution::TransportSession;
 use net::shm::{self, OpenError, ReadError, SessionName, Wait};
 use net::{Registrar, Token};
@@ -235,7 +236,7 @@ impl IpcIncoming {
         if let Some(&at) = self.by_transport.get(&transport) {
             return Ok(Some((SessionRef::Ipc(at), self.sessions[at].number)));
         }
-        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.transport_lbtipc_directory)) {
+        let mut ring = match shm::Receiver::open(name, Path::new(&base.config.ipc.directory)) {
             Ok(ring) => ring,
             Err(OpenError::Ended) => return Ok(None),
             Err(OpenError::Io(error)) => return Err(error.into()),
@@ -248,7 +249,8 @@ impl IpcIncoming {
                 return Err(io::Error::other(text).into());
             }
         };
-        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
+        let seed = base.rng.next_u64();
+        let receiver = OrderedReceiver::new(&base.config.delivery(), seed, base.counters.delivery.clone())?;
         let at = self.sessions.vacant_key();
         if base.watches_data {
             let token = base.token(Port::IpcSession, at);
@@ -476,6 +478,11 @@ impl Session {
         }
         if is_malformed {
             counters.ipc_sessions_broken.inc();
+        }
+        if let Some(answer) = receiver.answer(now) {
+            let Answer { receiver, number, topics } = answer;
+            let is_put = ring.answer(shm::Answer { receiver, number, topics });
+            counters.ipc_queries_answered.add(is_put.into());
         }
         (true, is_malformed || receiver.has_ended())
     }

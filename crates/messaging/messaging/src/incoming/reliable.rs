@@ -573,6 +573,7 @@ mod tests {
 
     #[test]
     fn each_session_is_woken_in_the_turn_that_it_is_due_in_and_sends_what_it_has() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let mut sessions = Sessions::<Fake>::default();
         let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);

@@ -46,6 +46,7 @@ mod tests {
 
     #[test]
     fn bytes_come_through_in_order_however_they_are_cut_and_memory_is_given_back() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut rest, mut buffer) = (Rest::default(), vec![0_u8; 40_000]);
         let (mut read, mut taken) = (0_u32, 0_u32);

@@ -196,7 +196,7 @@ impl RmIncoming {
             return;
         };
         let Some(at) = self.by_key.get(first).filter(|_| key != first) else { return };
-        let silence = Duration::from_micros(base.config.transport_lbtrm_network_silence_timeout_us);
+        let silence = Duration::from_micros(base.config.lbtrm.network_silence_timeout_us);
         let counters = base.counters.networks.clone();
         if let Some(receiver) = self.sessions.receiver(at)
             && receiver.second_source().is_none()
@@ -291,7 +291,7 @@ impl ReliableIncoming for RmIncoming {
         let mut receiver =
             self.new_rm(base, key, &ReceiverConfig { late_start, ..base.config.receiver() })?;
         if let Some(second) = second {
-            let silence = Duration::from_micros(base.config.transport_lbtrm_network_silence_timeout_us);
+            let silence = Duration::from_micros(base.config.lbtrm.network_silence_timeout_us);
             receiver.add_network(second, silence, base.counters.networks.clone());
         }
         Ok(receiver)

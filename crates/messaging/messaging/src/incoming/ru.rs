@@ -41,8 +41,8 @@ impl RuIncoming {
     /// Opens the socket of all sessions, if it is not open.
     pub(crate) fn open_socket(&mut self, base: &Base) -> Result<(), ContextError> {
         if self.socket.is_none() {
-            let low = base.config.transport_lbtru_receiver_port_low;
-            let high = base.config.transport_lbtru_receiver_port_high;
+            let low = base.config.lbtru.receiver_port_low;
+            let high = base.config.lbtru.receiver_port_high;
             let options = base.multicast_options();
             let socket = first_free(base.interface, low..=high, |a| UdpSocket::multicast_sender(a, options))?;
             base.register_data(&socket, Port::RuReceiver, 0)?;
@@ -163,7 +163,8 @@ impl ReliableIncoming for RuIncoming {
 
     fn new_in_place(&mut self, base: &mut Base, at: usize) -> Result<RuReceiver, ConfigError> {
         let key = self.sessions[at].receiver.key();
-        let config = LbtruReceiverConfig { late_start: true, ..base.config.lbtru_receiver() };
+        let mut config = base.config.lbtru_receiver();
+        config.session.late_start = true;
         self.new_ru(base, key, &config)
     }
 

@@ -9,6 +9,7 @@ use lbt::config::Order;
 use lbt::delivery::{DeliverySink, EndReason};
 use lbt::error::WireError;
 use lbt::ordered::Receiver as OrderedReceiver;
+use lbt::presence::Answer;
 use lbt::resolution::TransportSession;
 use net::tcp::{self, Moved};
 use net::tls::is_about_certificates;
@@ -57,12 +58,37 @@ struct Session {
     is_unwatched: bool,
     receiver: OrderedReceiver,
     rest: Rest,
+    /// Of an answer.
+    unsent: Unsent,
     /// Of what was sent before, or passed over, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
     /// Why it broke, if that was about certificates.
     refused: Option<String>,
     /// The session is over, but something is still asked for.
     ended: Option<EndReason>,
+}
+
+/// What the socket has not taken of an answer to the source. It comes before the next one.
+#[derive(Default)]
+struct Unsent(Vec<u8>);
+
+impl Unsent {
+    /// Sends an answer; false if there is no room. The source asks again.
+    #[cold]
+    fn send(&mut self, answer: Answer, connection: &mut Transport) -> bool {
+        let is_new = self.0.is_empty();
+        if is_new {
+            answer.emit(&mut self.0);
+        }
+        // A connection that is broken is noticed by who reads it.
+        if let Ok(Moved::Bytes(count)) = connection.write(&self.0) {
+            self.0.drain(..count);
+        } else if is_new {
+            self.0.clear();
+            return false;
+        }
+        is_new
+    }
 }
 
 /// What reading a connection has come to.
@@ -168,9 +194,10 @@ impl TcpIncoming {
         if let Some(&at) = self.by_transport.get(&transport) {
             return Ok((SessionRef::Tcp(at), self.sessions[at].number));
         }
-        let receiver = OrderedReceiver::new(&base.config.delivery(), base.counters.delivery.clone())?;
+        let seed = base.rng.next_u64();
+        let receiver = OrderedReceiver::new(&base.config.delivery(), seed, base.counters.delivery.clone())?;
         let stream = tcp::connect(SocketAddr::V4(address))?;
-        base.config.watch_tcp(&stream)?;
+        base.config.tcp.watch(&stream)?;
         let at = self.sessions.vacant_key();
         base.registrar.add(&stream, base.token(Port::TcpSession, at), Interest::ReadWrite)?;
         if self.buffer.is_empty() {
@@ -189,6 +216,7 @@ impl TcpIncoming {
             is_unwatched: false,
             receiver,
             rest: Rest::default(),
+            unsent: Unsent::default(),
             recovery: None,
             refused: None,
             ended: None,
@@ -322,6 +350,10 @@ impl Session {
             }
             if self.receiver.has_ended() {
                 return Progress::Over;
+            }
+            if let Some(answer) = self.receiver.answer(now) {
+                let is_sent = self.unsent.send(answer, connection);
+                counters.queries_answered.add(is_sent.into());
             }
             if !is_full && !connection.may_hold_input() {
                 break;

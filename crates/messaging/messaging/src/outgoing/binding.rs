@@ -14,15 +14,15 @@ pub(super) struct Binding {
 
 impl Binding {
     pub(super) fn rm(config: &MessagingConfig) -> Binding {
-        Binding::range(config.transport_lbtrm_source_port_low, config.transport_lbtrm_source_port_high)
+        Binding::range(config.lbtrm.source_port_low, config.lbtrm.source_port_high)
     }
 
     pub(super) fn tcp(config: &MessagingConfig) -> Binding {
-        Binding::range(config.transport_tcp_port_low, config.transport_tcp_port_high)
+        Binding::range(config.tcp.port_low, config.tcp.port_high)
     }
 
     pub(super) fn ru(config: &MessagingConfig) -> Binding {
-        Binding::range(config.transport_lbtru_port_low, config.transport_lbtru_port_high)
+        Binding::range(config.lbtru.port_low, config.lbtru.port_high)
     }
 
     fn range(low: u16, high: u16) -> Binding {

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-use lbt::ordered::{Kept, Room, Slot, Source};
+use lbt::ordered::{Kept, Room, Slot, Source, ask_receivers};
+use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
@@ -62,17 +63,17 @@ impl IpcOutgoing {
     /// Opens the session of this context.
     pub(super) fn open(base: &mut Base) -> Result<Opened<IpcOutgoing>, ContextError> {
         let config = &base.config;
-        let is_receiver_paced = config.transport_lbtipc_behavior == IpcBehavior::ReceiverPaced;
-        let stopped = Duration::from_micros(config.transport_lbtipc_receiver_stopped_timeout_us);
+        let is_receiver_paced = config.ipc.behavior == IpcBehavior::ReceiverPaced;
+        let stopped = Duration::from_micros(config.ipc.receiver_stopped_timeout_us);
         let pacing = if is_receiver_paced {
             Pacing::Receiver { drop_stopped_after: Some(stopped).filter(|span| !span.is_zero()) }
         } else {
             Pacing::Source
         };
-        let ring_bytes = config.transport_lbtipc_transmission_window_size_bytes.next_power_of_two();
-        let group = config.transport_lbtipc_group.as_deref().map(net::user::group_id).transpose()?;
+        let ring_bytes = config.ipc.transmission_window_size_bytes.next_power_of_two();
+        let group = config.ipc.group.as_deref().map(net::user::group_id).transpose()?;
         let options = shm::SourceOptions {
-            directory: (&config.transport_lbtipc_directory).into(),
+            directory: (&config.ipc.directory).into(),
             ring_bytes,
             pacing,
             permissions: if group.is_some() { 0o660 } else { 0o600 },
@@ -239,6 +240,24 @@ impl Session for IpcOutgoing {
         false
     }
 
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        let is_asked = !self.session.has_said_end() && ask_receivers(query, &mut self.ring);
+        if is_asked && !self.is_held {
+            self.show_all();
+        }
+        is_asked
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        self.ring.source.take_answers(|shm::Answer { receiver, number, topics }| {
+            each(Answer { number, receiver, topics }, None);
+        });
+    }
+
+    fn has_silent_answers(&self) -> bool {
+        true
+    }
+
     fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {
         std::mem::take(&mut self.events)
     }
@@ -355,9 +374,9 @@ mod tests {
     /// A source that waits for its receiver, which has heard of it and reads no more; how many messages it has sent.
     fn full(test: u8) -> (Context, Source, Context, Heard, u64) {
         let paced = |config: &mut MessagingConfig| {
-            config.transport_lbtipc_behavior = IpcBehavior::ReceiverPaced;
-            config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
-            config.transport_lbtipc_receiver_stopped_timeout_us = 0;
+            config.ipc.behavior = IpcBehavior::ReceiverPaced;
+            config.ipc.transmission_window_size_bytes = 2 << 20;
+            config.ipc.receiver_stopped_timeout_us = 0;
         };
         let (mut sending, mut receiving) = (lone_with(test, paced), lone_with(test, paced));
         let options = SourceOptions { transport: Some(Transport::LbtIpc), ..SourceOptions::default() };

@@ -9,6 +9,7 @@ mod claim;
 mod closing;
 mod ipc;
 mod networks;
+mod presence;
 mod reliable;
 mod rm;
 mod ru;
@@ -38,6 +39,7 @@ use crate::ports::Ports;
 use crate::statistics::{Peer, SentStatistics};
 use binding::Binding;
 use ipc::IpcOutgoing;
+use presence::Presence;
 use rm::RmOutgoing;
 use ru::RuOutgoing;
 use session::{Opened, Session};
@@ -66,6 +68,8 @@ pub(crate) struct Outgoing {
     without_offload: usize,
     /// How many topics it has.
     topics: usize,
+    /// Whom it asks while somebody waits for receivers.
+    presence: Option<Box<Presence>>,
 }
 
 /// Which session a source belongs on.
@@ -75,7 +79,7 @@ pub(crate) enum SessionTarget {
     Tcp,
     Ipc,
     Ru,
-    /// One that the configuration fixes: its topics are where `resolver_static_source` of others says.
+    /// One that the configuration fixes: its topics are where `resolver.static_source` of others says.
     Fixed(TransportSession),
 }
 
@@ -147,6 +151,7 @@ impl Outgoing {
             batches: 0,
             without_offload: 0,
             topics: 0,
+            presence: None,
         })
     }
 
@@ -293,7 +298,8 @@ impl Outgoing {
     }
 
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        each!(&self.kind, session => session.next_wakeup())
+        let asks = self.presence.as_ref().map_or(Nanos::NEVER, |presence| presence.due());
+        each!(&self.kind, session => session.next_wakeup()).min(asks)
     }
 
     /// Whether an explicit batch is not over.
@@ -325,6 +331,9 @@ impl Outgoing {
 
     pub(crate) fn on_wakeup(&mut self, base: &mut Base, now: Nanos) {
         let without_offload = each!(&mut self.kind, session => {
+            if let Some(presence) = &mut self.presence {
+                presence.on_wakeup(now, &mut **session, &base.counters.context);
+            }
             session.on_wakeup(base, now);
             session.without_offload()
         });
@@ -378,7 +387,39 @@ impl Outgoing {
 
     /// What has happened to it since the last time.
     pub(crate) fn take_events(&mut self, base: &mut Base) -> Vec<SourceEvent> {
-        each!(&mut self.kind, session => session.take_events(base))
+        each!(&mut self.kind, session => {
+            let events = session.take_events(base);
+            if let Some(presence) = &mut self.presence {
+                presence.take_answers(base.now, &mut **session, &events, &base.counters.context);
+            }
+            events
+        })
+    }
+
+    /// Begins to ask who receives a topic, or ends it.
+    pub(crate) fn watch_receivers(&mut self, base: &mut Base, index: u32, source: Source, watches: bool) {
+        if watches {
+            let presence = &mut self.presence;
+            let presence = presence.get_or_insert_with(|| Box::new(Presence::new(base.rng.next_u32())));
+            presence.watch(base.now, index, source);
+        } else if let Some(presence) = &mut self.presence {
+            let counters = &base.counters.context;
+            let is_last =
+                each!(&mut self.kind, session => presence.unwatch(base.now, index, &mut **session, counters));
+            if is_last {
+                self.presence = None;
+            }
+        }
+    }
+
+    /// How many receivers of a topic have answered; none if nobody asks.
+    pub(crate) fn receivers(&self, index: u32) -> Option<usize> {
+        self.presence.as_ref()?.count(index)
+    }
+
+    /// A source whose receivers have changed, and how many there are.
+    pub(crate) fn poll_receivers(&mut self) -> Option<(Source, usize)> {
+        self.presence.as_mut()?.poll_change()
     }
 
     /// Notes a source of which a send was refused.

@@ -1,10 +1,11 @@
 //! LBT-RM and LBT-RU: what a session does that sends datagrams, whatever sockets they leave by.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use lbt::authentication::Keys;
+use lbt::presence::{Answer, Query};
 use lbt::rm::{SendError, TopicId};
 use lbt::session::{self, RunId, Source, SourceTransport, Unsent};
 use lbt::wire::lbmc::Chain;
@@ -259,6 +260,20 @@ impl<C: Carrier> Session for ReliableOutgoing<C> {
             let _ = self.session.on_datagram(now, from, datagram);
         }
         is_ours
+    }
+
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        let is_heard = !C::HAS_CLIENTS || C::peers(&self.session).next().is_some();
+        if is_heard {
+            self.session.inquiry().ask(query.clone());
+        }
+        is_heard
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        while let Some((from, answer)) = self.session.inquiry().poll() {
+            each(answer, Some(from.into()));
+        }
     }
 
     fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {

@@ -251,7 +251,7 @@ mod tests {
         };
         run(&mut context);
         assert_eq!(context.base.counters.context.sockets_without_offload.get(), 0);
-        net::lab::refuse_offload(sockets(&context).0).expect("it needs no rights");
+        testkit::refuse_offload(sockets(&context).0).expect("it needs no rights");
         run(&mut context);
         assert_eq!(context.base.counters.context.sockets_without_offload.get(), 1);
         assert_eq!(context.base.counters.context.sends_failed.get(), 0);

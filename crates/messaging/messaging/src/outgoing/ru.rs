@@ -103,7 +103,7 @@ impl RuOutgoing {
             registrar: base.registrar.clone(),
             token,
             is_watched: base.watches_data,
-            allowed: base.config.transport_lbtru_allowed_networks.clone(),
+            allowed: base.config.lbtru.allowed_networks.clone(),
         };
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
         let session = RuOutgoing::new(session, sockets);

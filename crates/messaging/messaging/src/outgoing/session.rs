@@ -1,8 +1,9 @@
 //! What every transport session that sources publish on does, whatever its transport.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 
+use lbt::presence::{Answer, Query};
 use lbt::resolution::{Origin, TransportSession};
 use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
@@ -86,6 +87,14 @@ pub(super) trait Session {
     fn on_client_ready(&mut self, _: usize, _: Ready) {}
     /// Looks at the connections of all receivers.
     fn look_at_clients(&mut self) {}
+    /// Asks its receivers who receives topics; false if there are none, or it cannot be sent now.
+    fn ask_receivers(&mut self, query: &Query) -> bool;
+    /// Hands over what receivers have answered, each with where it came from if that is known.
+    fn take_answers(&mut self, each: impl FnMut(Answer, Option<SocketAddr>));
+    /// Whether answers are to be looked for: nobody tells that they are there.
+    fn has_silent_answers(&self) -> bool {
+        false
+    }
     /// What has happened to it since the last time.
     fn take_events(&mut self, base: &mut Base) -> Vec<SourceEvent>;
     /// What it has accepted and not got rid of, how many receivers lack something, and whether it owes anybody an

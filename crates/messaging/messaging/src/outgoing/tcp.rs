@@ -2,13 +2,15 @@
 
 mod closing;
 mod guests;
+mod said;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use counters::table::LbttcpSource;
-use lbt::ordered::{Backlog, Cursor, Kept, Room, Source};
+use lbt::ordered::{Backlog, Cursor, Kept, Room, Source, ask_receivers};
+use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
 use lbt::rm::{SendError, TopicId};
 use lbt::session::Unsent;
@@ -31,6 +33,7 @@ use crate::event::SourceEvent;
 use crate::ports::first_free;
 use crate::statistics::{Peer, SentStatistics};
 use guests::{Guests, Stall};
+use said::Said;
 
 /// The sending side of a TCP session.
 pub(crate) struct TcpOutgoing {
@@ -47,6 +50,8 @@ pub(crate) struct TcpOutgoing {
     offered: u64,
     /// What the sources are to be told.
     pub(super) events: Vec<SourceEvent>,
+    /// What receivers have answered.
+    answers: Vec<(SocketAddr, Answer)>,
     /// Receivers whose certificate was refused, or that have refused ours, and why.
     pub(super) refused: Vec<String>,
     registrar: Registrar,
@@ -66,6 +71,7 @@ struct Client {
     /// The session is full because of it.
     stall: Option<Stall>,
     waits_for_room: bool,
+    said: Said,
 }
 
 /// Bytes that make it worth a system call though nobody has flushed.
@@ -73,6 +79,8 @@ const WRITE_MIN: u64 = 64 << 10;
 /// Connections taken, and buffers read from one, in a turn.
 const ACCEPTS_MAX: usize = 64;
 const READS_MAX: usize = 4;
+/// Answers that wait to be looked at; others are dropped, and their receivers asked again.
+const ANSWERS_MAX: usize = 4_096;
 /// Clients of a session in the index of a token, above them the session.
 pub(crate) const CLIENT_BITS: u32 = 16;
 
@@ -93,7 +101,7 @@ impl TcpOutgoing {
             return Err(io::Error::other("a listener bound to an IPv4 address has another").into());
         };
         let options = config.tcp_source();
-        let buffer = config.transport_tcp_session_maximum_buffer_bytes as usize;
+        let buffer = config.tcp.session_maximum_buffer_bytes as usize;
         let session_id = session_id.unwrap_or_else(|| base.rng.next_u32().max(1));
         let door = Door::open(listener, &base.registrar, base.token(Port::Outgoing, at))?;
         let session = TcpOutgoing {
@@ -104,9 +112,10 @@ impl TcpOutgoing {
             is_held: false,
             clients: Slab::new(),
             guests: Guests::new(config),
-            is_source_paced: config.transport_tcp_multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
+            is_source_paced: config.tcp.multiple_receiver_behavior == ReceiverBehavior::SourcePaced,
             offered: 0,
             events: Vec::new(),
+            answers: Vec::new(),
             refused: Vec::new(),
             registrar: base.registrar.clone(),
             token: base.token(Port::TcpClient, at << CLIENT_BITS),
@@ -125,11 +134,11 @@ impl TcpOutgoing {
                 Ok(None) => return,
                 Err(_) => return self.counters.accepts_failed.inc(),
             };
-            if !base.config.admits_client(peer) {
+            if !base.config.tcp.admits_client(peer) {
                 self.counters.clients_not_allowed.inc();
                 continue;
             }
-            let watched = base.config.watch_tcp(&stream);
+            let watched = base.config.tcp.watch(&stream);
             let transport = watched.and_then(|()| match &base.tls.server {
                 Some(tls) => tls.accept(stream),
                 None => Ok(Transport::Plain(stream)),
@@ -152,13 +161,19 @@ impl TcpOutgoing {
     /// A receiver's socket has room, or something to read: the end of the connection, or of a handshake.
     pub(super) fn serve_client(&mut self, index: usize, ready: Ready) {
         let Some(client) = self.clients.get_mut(index) else { return };
-        let mut ignored = [0; 4096];
+        let mut input = [0; 4096];
         let mut reads = 0;
         while ready.readable && reads < READS_MAX || client.transport.may_hold_input() {
             reads += 1;
-            match client.transport.read(&mut ignored) {
-                // Receivers have nothing to say.
-                Ok(Moved::Bytes(_)) => {}
+            match client.transport.read(&mut input) {
+                Ok(Moved::Bytes(count)) => {
+                    let (answers, peer) = (&mut self.answers, client.peer);
+                    client.said.take(&input[..count], |answer| {
+                        if answers.len() < ANSWERS_MAX {
+                            answers.push((peer, answer));
+                        }
+                    });
+                }
                 Ok(Moved::WouldBlock) => break,
                 Ok(Moved::End) => return self.drop_client(index),
                 Err(error) => return self.lose_client(index, &error),
@@ -390,6 +405,20 @@ impl Session for TcpOutgoing {
 
     fn look_at_clients(&mut self) {
         self.serve_clients();
+    }
+
+    fn ask_receivers(&mut self, query: &Query) -> bool {
+        let is_heard = self.clients_from(0).next().is_some();
+        let is_open = is_heard && !self.session.has_said_end();
+        let is_asked = is_open && ask_receivers(query, &mut self.backlog);
+        if is_asked && !self.is_held {
+            self.offer_all();
+        }
+        is_asked
+    }
+
+    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
+        self.answers.drain(..).for_each(|(from, answer)| each(answer, Some(from)));
     }
 
     fn take_events(&mut self, base: &mut Base) -> Vec<SourceEvent> {

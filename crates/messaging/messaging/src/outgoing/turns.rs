@@ -106,6 +106,7 @@ mod tests {
 
     #[test]
     fn each_session_has_its_turn_when_it_is_stirred_or_due() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut turns, mut due) = (Turns::default(), Vec::<Nanos>::new());
         let mut looks = 0;

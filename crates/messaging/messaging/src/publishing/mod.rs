@@ -121,6 +121,7 @@ impl Publishing {
         }
         self.mark_batch(source, false);
         self.current = Current::default();
+        self.watch_receivers(base, source, false);
         let gone = self.sources.remove(source.slot as usize);
         self.sources_of.remove(gone.session, source.slot as usize);
         self.outgoing[gone.session].remove_topic(gone.topic);
@@ -344,10 +345,28 @@ impl Publishing {
         self.source_entry(source).map(|entry| self.outgoing[entry.session].transport())
     }
 
+    /// See [`Context::watch_receivers`](crate::Context::watch_receivers). Whether there is such a source.
+    pub(crate) fn watch_receivers(&mut self, base: &mut Base, source: Source, watches: bool) -> bool {
+        let Some((session, index)) =
+            self.source_entry(source).map(|entry| (entry.session, entry.topic_index))
+        else {
+            return false;
+        };
+        self.stir(session);
+        self.outgoing[session].watch_receivers(base, index, source, watches);
+        true
+    }
+
+    /// See [`Context::receivers`](crate::Context::receivers).
+    pub(crate) fn receivers(&self, source: Source) -> Option<usize> {
+        let entry = self.source_entry(source)?;
+        self.outgoing[entry.session].receivers(entry.topic_index)
+    }
+
     /// Whether a source at `target` is to retain what it sends.
     fn retains(&self, base: &Base, asked: Option<bool>, target: SessionTarget) -> bool {
         // Who knows of a fixed one by configuration is not told where to ask.
-        asked.unwrap_or(base.config.late_join) && !matches!(target, SessionTarget::Fixed(_))
+        asked.unwrap_or(base.config.recovery.late_join) && !matches!(target, SessionTarget::Fixed(_))
     }
 
     /// Where the configuration wants the next source of a topic: the first of its places that is free, with

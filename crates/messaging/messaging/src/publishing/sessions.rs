@@ -366,6 +366,9 @@ impl Publishing {
         for event in events.unwrap_or_default() {
             self.tell_event(at, event, handler);
         }
+        while let Some((source, count)) = self.outgoing.get_mut(at).and_then(Outgoing::poll_receivers) {
+            handler.on_source_event(source, SourceEvent::ReceiversChanged(count));
+        }
         self.tell_room(at, handler);
     }
 

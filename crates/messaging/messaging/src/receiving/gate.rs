@@ -201,7 +201,7 @@ impl Gate {
     /// Whether a session could not be reached lately. Those that were configured are tried as often as wanted.
     fn backs_off(&self, base: &Base, transport: &TransportSession) -> bool {
         let is_early = self.failed.get(transport).is_some_and(|failed| base.now < failed.again_at);
-        let is_fixed = || base.config.resolver_static_source.iter().any(|s| s.record.session == *transport);
+        let is_fixed = || base.config.resolver.static_source.iter().any(|s| s.record.session == *transport);
         is_early && !is_fixed()
     }
 
@@ -341,7 +341,7 @@ impl Receiving {
     /// Looks at the sessions without a sign of life: some have shown one, some are gone, some connections were
     /// not made in time.
     fn sort_out(&mut self, base: &mut Base, direct: &mut Direct, now: Nanos, handler: &mut impl Handler) {
-        let (mut overdue, timeout) = (Vec::new(), base.config.connect_timeout());
+        let (mut overdue, timeout) = (Vec::new(), base.config.tcp.connect_timeout());
         let mut unproven = std::mem::take(&mut self.gate.unproven);
         unproven.retain_mut(|one| {
             let is_left = match self.incoming.sign_of(one.session, one.number) {

@@ -562,7 +562,7 @@ mod tests {
             .incoming
             .rm
             .sockets()
-            .for_each(|(_, socket)| net::lab::spoil(socket).expect("there are descriptors"));
+            .for_each(|(_, socket)| net::faults::spoil(socket).expect("there are descriptors"));
     }
 
     #[test]
@@ -603,7 +603,7 @@ mod tests {
         assert!(!look_at_all(&mut context));
         assert_eq!(context.base.counters.context.receives_failed.get(), 0);
         spoil_group(&context);
-        net::lab::spoil(context.receiving.incoming.ru.socket(0).expect("it was opened"))
+        net::faults::spoil(context.receiving.incoming.ru.socket(0).expect("it was opened"))
             .expect("there are descriptors");
         assert!(!look_at_all(&mut context));
         assert_eq!(context.base.counters.context.receives_failed.get(), 4);

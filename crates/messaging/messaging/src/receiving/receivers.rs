@@ -189,13 +189,13 @@ impl Receiving {
     /// Makes the sources known that the configuration names.
     pub(crate) fn learn_static_sources(&mut self, base: &mut Base) -> Result<(), ContextError> {
         let now = base.now;
-        for source in &base.config.resolver_static_source {
+        for source in &base.config.resolver.static_source {
             for record in source.records() {
                 // Nobody asks yet.
                 base.resolution.resolver.add_static(now, &source.topic, record, &mut Heard::default())?;
             }
         }
-        if !base.config.resolver_static_source.is_empty() {
+        if !base.config.resolver.static_source.is_empty() {
             self.static_due = base.now + TRY_EVERY;
         }
         Ok(())

@@ -29,7 +29,7 @@ impl Receiving {
     ) -> Result<(), lbt::config::ConfigError> {
         let (Some(transport), Some(source)) = (record.late_join, record.request) else { return Ok(()) };
         let is_ordered = order.unwrap_or(base.config.ordered_delivery.order()) == Order::Topic;
-        if !is_ordered || !(base.config.use_late_join || base.config.use_otr) {
+        if !is_ordered || !(base.config.recovery.use_late_join || base.config.recovery.use_otr) {
             return Ok(());
         }
         // A source that encrypts retains nothing without TLS; whoever says so is another, and could say anything.
@@ -321,8 +321,9 @@ mod tests {
         let context = || {
             lone_with(25, |config| {
                 config.transport = Transport::Tcp;
-                (config.late_join, config.use_late_join, config.use_otr) = (true, true, true);
-                (config.transport_tcp_port_low, config.transport_tcp_port_high) = (30_000, 45_000);
+                (config.recovery.late_join, config.recovery.use_late_join, config.recovery.use_otr) =
+                    (true, true, true);
+                (config.tcp.port_low, config.tcp.port_high) = (30_000, 45_000);
                 (config.request_tcp_port_low, config.request_tcp_port_high) = (30_000, 45_000);
             })
         };

@@ -6,12 +6,12 @@ use std::process::{Child, Command, Output, Stdio};
 pub(crate) fn settings(nets: [u8; 2], test: u8) -> Vec<String> {
     let port = 20_000 + std::process::id() % 10_000;
     vec![
-        format!("resolver_multicast_address=239.255.{}.{test}", nets[0]),
-        format!("resolver_multicast_port={port}"),
-        format!("transport_lbtrm_multicast_address=239.255.{}.{test}", nets[1]),
-        format!("transport_lbtrm_destination_port={port}"),
-        "transport_lbtrm_source_port_low=30000".to_owned(),
-        "transport_lbtrm_source_port_high=40000".to_owned(),
+        format!("resolver.multicast_address=239.255.{}.{test}", nets[0]),
+        format!("resolver.multicast_port={port}"),
+        format!("lbtrm.multicast_address=239.255.{}.{test}", nets[1]),
+        format!("lbtrm.destination_port={port}"),
+        "lbtrm.source_port_low=30000".to_owned(),
+        "lbtrm.source_port_high=40000".to_owned(),
         "request_tcp_port_low=30000".to_owned(),
         "request_tcp_port_high=40000".to_owned(),
     ]

@@ -53,7 +53,7 @@ impl Handmade {
         let SessionHeader { ucast_port, session_id } = self.session;
         let place =
             format!("LBTRM:127.0.0.1:{ucast_port}:{session_id:x}:{}:{}", self.to.ip(), self.to.port());
-        let sources = format!("resolver_static_source = [\"px = {place}[{TOPIC_INDEX}]\"]\n");
+        let sources = format!("resolver.static_source = [\"px = {place}[{TOPIC_INDEX}]\"]\n");
         config_with(test, &format!("[messaging]\n{sources}{toml}"))
     }
 

@@ -1,41 +1,20 @@
 //! Contexts on the loopback interface, driven by a test, and what they hear.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
-pub(crate) mod bounded;
 pub(crate) mod handmade;
 pub(crate) mod scratch;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub(crate) use testkit::watchdog::Patience;
 
 use tickcast_messaging::{
-    Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, Loss, Message, MessagingConfig,
-    Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent, SourceInfo, SourceOptions, Sqn,
-    StreamId,
+    Asked, ConnectionId, Context, ContextCounters, End, Handler, Interface, LbtrmConfig, LbtruConfig, Loss,
+    Message, MessagingConfig, Receiver, ReceiverOptions, RequestId, SecurityEvent, Source, SourceEvent,
+    SourceInfo, SourceOptions, Sqn, StreamId, TcpConfig, TopicResolutionConfig,
 };
-
-/// Whatever takes longer hangs.
-pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);
-
-/// How long something is waited for. Time in which the process was stopped hardly counts.
-pub(crate) struct Patience {
-    left: Cell<Duration>,
-    looked: Cell<Instant>,
-}
-
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience { left: Cell::new(WATCHDOG), looked: Cell::new(Instant::now()) }
-    }
-
-    /// Whether to go on; to be asked often.
-    pub(crate) fn lasts(&self) -> bool {
-        let spent = self.looked.replace(Instant::now()).elapsed().min(WATCHDOG / 20);
-        self.left.replace(self.left.get().saturating_sub(spent)) > spent
-    }
-}
 
 /// What a context has told. Each stream is checked: every number is a message, or lost in its place.
 #[derive(Default)]
@@ -144,26 +123,34 @@ pub(crate) fn config_with(test: u8, toml: &str) -> MessagingConfig {
 }
 
 fn apart(test: u8, config: MessagingConfig) -> MessagingConfig {
-    bounded::watch();
+    testkit::watchdog::watch();
     let (low, high) = (30_000, 45_000);
     MessagingConfig {
         interface: Interface::Address(Ipv4Addr::LOCALHOST),
-        resolver_multicast_address: group(250, test),
-        resolver_multicast_port: group_port(),
-        transport_lbtrm_multicast_address: group(249, test),
-        transport_lbtrm_destination_port: group_port(),
-        transport_lbtrm_source_port_low: low,
-        transport_lbtrm_source_port_high: high,
-        transport_tcp_port_low: low,
-        transport_tcp_port_high: high,
-        transport_lbtru_port_low: low,
-        transport_lbtru_port_high: high,
-        transport_lbtru_receiver_port_low: low,
-        transport_lbtru_receiver_port_high: high,
         request_tcp_port_low: low,
         request_tcp_port_high: high,
-        resolver_unicast_port_low: low,
-        resolver_unicast_port_high: high,
+        resolver: TopicResolutionConfig {
+            multicast_address: group(250, test),
+            multicast_port: group_port(),
+            unicast_port_low: low,
+            unicast_port_high: high,
+            ..config.resolver
+        },
+        lbtrm: LbtrmConfig {
+            multicast_address: group(249, test),
+            destination_port: group_port(),
+            source_port_low: low,
+            source_port_high: high,
+            ..config.lbtrm
+        },
+        tcp: TcpConfig { port_low: low, port_high: high, ..config.tcp },
+        lbtru: LbtruConfig {
+            port_low: low,
+            port_high: high,
+            receiver_port_low: low,
+            receiver_port_high: high,
+            ..config.lbtru
+        },
         ..config
     }
 }
@@ -176,13 +163,16 @@ pub(crate) fn certificate(name: &str) -> Option<String> {
 /// The same with TLS for TCP sessions and direct connections; each end shows a certificate and asks for one.
 pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
     MessagingConfig {
-        transport_tcp_tls_certificate_file: certificate("server.pem"),
-        transport_tcp_tls_key_file: certificate("server.key"),
-        transport_tcp_tls_ca_file: certificate("ca.pem"),
-        transport_tcp_tls_client_ca_file: certificate("ca.pem"),
-        transport_tcp_tls_client_certificate_file: certificate("client.pem"),
-        transport_tcp_tls_client_key_file: certificate("client.key"),
         request_tcp_tls: true,
+        tcp: TcpConfig {
+            tls_certificate_file: certificate("server.pem"),
+            tls_key_file: certificate("server.key"),
+            tls_ca_file: certificate("ca.pem"),
+            tls_client_ca_file: certificate("ca.pem"),
+            tls_client_certificate_file: certificate("client.pem"),
+            tls_client_key_file: certificate("client.key"),
+            ..config.tcp
+        },
         ..config
     }
 }
@@ -191,8 +181,8 @@ pub(crate) fn certified(config: MessagingConfig) -> MessagingConfig {
 pub(crate) fn encrypted(config: MessagingConfig) -> MessagingConfig {
     let keys = Some(format!("{}/tests/common/payload.keys", env!("CARGO_MANIFEST_DIR")));
     MessagingConfig {
-        transport_lbtrm_encryption_key_file: keys.clone(),
-        transport_lbtru_encryption_key_file: keys,
+        lbtrm: LbtrmConfig { encryption_key_file: keys.clone(), ..config.lbtrm },
+        lbtru: LbtruConfig { encryption_key_file: keys, ..config.lbtru },
         ..config
     }
 }

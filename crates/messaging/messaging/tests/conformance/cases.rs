@@ -42,15 +42,15 @@ pub(crate) fn sizes(world: &World) {
 pub(crate) fn huge(world: &World) {
     let large = |config: &mut tickcast_messaging::MessagingConfig| {
         config.maximum_message_size_bytes = Some(64 << 20);
-        config.transport_lbtrm_transmission_window_size_bytes = 256 << 20;
-        config.transport_lbtrm_datagram_max_size_bytes = 65_507;
-        config.transport_lbtru_datagram_max_size_bytes = 65_507;
-        config.transport_lbtru_transmission_window_size_bytes = 256 << 20;
-        config.transport_lbtru_data_rate_limit_bits_per_second = 4_000_000_000;
-        config.transport_lbtru_retransmit_rate_limit_bits_per_second = 2_000_000_000;
-        config.transport_lbtipc_transmission_window_size_bytes = 256 << 20;
-        config.transport_lbtrm_data_rate_limit_bits_per_second = 4_000_000_000;
-        config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 2_000_000_000;
+        config.lbtrm.transmission_window_size_bytes = 256 << 20;
+        config.lbtrm.datagram_max_size_bytes = 65_507;
+        config.lbtru.datagram_max_size_bytes = 65_507;
+        config.lbtru.transmission_window_size_bytes = 256 << 20;
+        config.lbtru.data_rate_limit_bits_per_second = 4_000_000_000;
+        config.lbtru.retransmit_rate_limit_bits_per_second = 2_000_000_000;
+        config.ipc.transmission_window_size_bytes = 256 << 20;
+        config.lbtrm.data_rate_limit_bits_per_second = 4_000_000_000;
+        config.lbtrm.retransmit_rate_limit_bits_per_second = 2_000_000_000;
     };
     let (mut a, mut b) = (world.party_with(large), world.party_with(large));
     let source = a.source("px");
@@ -171,8 +171,8 @@ pub(crate) fn ends(world: &World) {
 
 pub(crate) fn dies(world: &World) {
     let hasty = |config: &mut tickcast_messaging::MessagingConfig| {
-        config.transport_lbtrm_activity_timeout_us = 3_000_000;
-        config.transport_lbtru_activity_timeout_us = 3_000_000;
+        config.lbtrm.activity_timeout_us = 3_000_000;
+        config.lbtru.activity_timeout_us = 3_000_000;
     };
     let (mut a, mut b) = (world.party(), world.party_with(hasty));
     // One stream of which something is heard and one of which nothing is, on one session.
@@ -193,8 +193,8 @@ pub(crate) fn dies(world: &World) {
 
 pub(crate) fn blocks(world: &World) {
     let limited = |config: &mut tickcast_messaging::MessagingConfig| {
-        config.transport_lbtrm_data_rate_limit_bits_per_second = 400_000_000;
-        config.transport_lbtru_data_rate_limit_bits_per_second = 400_000_000;
+        config.lbtrm.data_rate_limit_bits_per_second = 400_000_000;
+        config.lbtru.data_rate_limit_bits_per_second = 400_000_000;
     };
     let (mut a, mut b) = (world.party_with(limited), world.party());
     let source = a.source("px");
@@ -260,7 +260,7 @@ pub(crate) fn held(world: &World) {
     let mut a = world.party_with(|c| {
         c.implicit_batching_minimum_length_bytes = 1;
         c.implicit_batching_interval_us = 100;
-        c.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
+        c.ipc.transmission_window_size_bytes = 2 << 20;
     });
     let mut b = world.party();
     let (source, other) = (a.source("px"), a.source("other"));

@@ -9,8 +9,8 @@ use tickcast_messaging::{
 };
 
 use crate::common::Patience;
-use crate::common::bounded::joined;
 use crate::party::{Event, Party, World, meet, until};
+use testkit::watchdog::joined;
 
 /// Messages that are sent before the end.
 const COUNT: u32 = 5_000;
@@ -18,18 +18,18 @@ const COUNT: u32 = 5_000;
 /// Default settings, but that a session whose end is not heard is over soon.
 fn settings(config: &mut MessagingConfig) {
     let standard = MessagingConfig::default();
-    config.transport_lbtipc_behavior = standard.transport_lbtipc_behavior;
-    config.transport_lbtrm_activity_timeout_us = 5_000_000;
-    config.transport_lbtru_activity_timeout_us = 5_000_000;
+    config.ipc.behavior = standard.ipc.behavior;
+    config.lbtrm.activity_timeout_us = 5_000_000;
+    config.lbtru.activity_timeout_us = 5_000_000;
 }
 
 /// A rate at which most of the messages wait when the context is closed.
 fn slow(config: &mut MessagingConfig) {
     settings(config);
-    config.transport_lbtrm_data_rate_limit_bits_per_second = 2_000_000;
-    config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 1_000_000;
-    config.transport_lbtru_data_rate_limit_bits_per_second = 2_000_000;
-    config.transport_lbtru_retransmit_rate_limit_bits_per_second = 1_000_000;
+    config.lbtrm.data_rate_limit_bits_per_second = 2_000_000;
+    config.lbtrm.retransmit_rate_limit_bits_per_second = 1_000_000;
+    config.lbtru.data_rate_limit_bits_per_second = 2_000_000;
+    config.lbtru.retransmit_rate_limit_bits_per_second = 1_000_000;
 }
 
 /// Drives a receiver on a thread of its own until its stream has ended.
@@ -110,7 +110,7 @@ pub(crate) fn busy(world: &World) {
     let narrow = |config: &mut MessagingConfig| {
         settings(config);
         // What is sent is more than the socket of a receiver holds that does not read it.
-        config.transport_lbtrm_receiver_socket_buffer_bytes = 65_536;
+        config.lbtrm.receiver_socket_buffer_bytes = 65_536;
     };
     let (mut a, source, b) = pair(world, narrow);
     let heard = hear_later(b);
@@ -234,11 +234,11 @@ pub(crate) fn waiting(world: &World) {
     // Receiver-paced rings and a small backlog fill; the others wait for the rate limit.
     let narrow = |config: &mut MessagingConfig| {
         slow(config);
-        config.transport_lbtipc_behavior = tickcast_messaging::IpcBehavior::ReceiverPaced;
-        config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
-        config.transport_tcp_session_maximum_buffer_bytes = 65_536;
-        config.transport_lbtrm_data_rate_limit_bits_per_second = 40_000_000;
-        config.transport_lbtru_data_rate_limit_bits_per_second = 40_000_000;
+        config.ipc.behavior = tickcast_messaging::IpcBehavior::ReceiverPaced;
+        config.ipc.transmission_window_size_bytes = 2 << 20;
+        config.tcp.session_maximum_buffer_bytes = 65_536;
+        config.lbtrm.data_rate_limit_bits_per_second = 40_000_000;
+        config.lbtru.data_rate_limit_bits_per_second = 40_000_000;
     };
     let (mut a, source, mut b) = pair(world, narrow);
     let message = |number: u32| [&number.to_be_bytes()[..], &[7; 1_296]].concat();

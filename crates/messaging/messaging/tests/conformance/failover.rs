@@ -118,8 +118,8 @@ pub(crate) fn killed(world: &World) {
         world.party(),
         world.party_with(|config| {
             patient(config);
-            config.transport_lbtrm_activity_timeout_us = 2_000_000;
-            config.transport_lbtru_activity_timeout_us = 2_000_000;
+            config.lbtrm.activity_timeout_us = 2_000_000;
+            config.lbtru.activity_timeout_us = 2_000_000;
         }),
     );
     let steady = b.source("px");
@@ -155,17 +155,17 @@ pub(crate) fn lossy(world: &World) {
     // What a receiver has no room for is lost, on every transport.
     let lossy = |config: &mut MessagingConfig| {
         patient(config);
-        config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 0;
-        config.transport_lbtru_retransmit_rate_limit_bits_per_second = 0;
-        config.transport_tcp_multiple_receiver_behavior = ReceiverBehavior::SourcePaced;
-        config.transport_lbtipc_behavior = IpcBehavior::SourcePaced;
-        config.transport_lbtipc_transmission_window_size_bytes = 2 << 20;
+        config.lbtrm.retransmit_rate_limit_bits_per_second = 0;
+        config.lbtru.retransmit_rate_limit_bits_per_second = 0;
+        config.tcp.multiple_receiver_behavior = ReceiverBehavior::SourcePaced;
+        config.ipc.behavior = IpcBehavior::SourcePaced;
+        config.ipc.transmission_window_size_bytes = 2 << 20;
     };
     let narrow = |config: &mut MessagingConfig| {
         lossy(config);
-        config.transport_lbtrm_receiver_socket_buffer_bytes = 65_536;
-        config.transport_lbtrm_nak_generation_interval_us = 100_000;
-        config.transport_lbtrm_send_naks = false;
+        config.lbtrm.receiver_socket_buffer_bytes = 65_536;
+        config.lbtrm.nak_generation_interval_us = 100_000;
+        config.lbtrm.send_naks = false;
     };
     let large = |number: u64| [&number.to_be_bytes()[..], &vec![number as u8; 30_000]].concat();
     let send = |party: &mut Party, source: Source, number: u64| {

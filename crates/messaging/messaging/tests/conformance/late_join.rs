@@ -7,8 +7,8 @@ use tickcast_messaging::{EndReason, IpcBehavior, MessagingConfig, ReceiverBehavi
 use crate::party::{Event, Party, World, meet, until};
 
 fn retains(config: &mut MessagingConfig) {
-    config.late_join = true;
-    config.retransmit_request_interval_us = 100_000;
+    config.recovery.late_join = true;
+    config.recovery.retransmit_request_interval_us = 100_000;
 }
 
 /// Some fit a datagram with others, some need several datagrams.
@@ -69,7 +69,7 @@ pub(crate) fn everything(world: &World) {
 pub(crate) fn bound(world: &World) {
     let limited = |config: &mut MessagingConfig| {
         retains(config);
-        config.retransmit_retention_message_maximum = 100;
+        config.recovery.retransmit_retention_message_maximum = 100;
     };
     let (mut a, mut b) = (world.party_with(limited), world.party());
     let source = a.source("px");
@@ -91,8 +91,8 @@ pub(crate) fn bound(world: &World) {
 
 pub(crate) fn unwanted(world: &World) {
     let mut b = world.party_with(|config| {
-        config.use_late_join = false;
-        config.use_otr = false;
+        config.recovery.use_late_join = false;
+        config.recovery.use_otr = false;
     });
     let mut a = world.party_with(retains);
     let source = a.source("px");
@@ -110,13 +110,13 @@ pub(crate) fn unwanted(world: &World) {
 pub(crate) fn beyond_the_transport(world: &World) {
     let retains = |config: &mut MessagingConfig| {
         retains(config);
-        config.transport_lbtrm_retransmit_rate_limit_bits_per_second = 0;
-        config.transport_lbtru_retransmit_rate_limit_bits_per_second = 0;
+        config.lbtrm.retransmit_rate_limit_bits_per_second = 0;
+        config.lbtru.retransmit_rate_limit_bits_per_second = 0;
     };
     let narrow = |config: &mut MessagingConfig| {
-        config.transport_lbtrm_receiver_socket_buffer_bytes = 65_536;
-        config.transport_lbtrm_nak_generation_interval_us = 100_000;
-        config.transport_lbtrm_send_naks = false;
+        config.lbtrm.receiver_socket_buffer_bytes = 65_536;
+        config.lbtrm.nak_generation_interval_us = 100_000;
+        config.lbtrm.send_naks = false;
     };
     let (mut a, mut b) = (world.party_with(retains), world.party_with(narrow));
     let source = a.source("px");
@@ -143,10 +143,10 @@ pub(crate) fn beyond_the_transport(world: &World) {
 pub(crate) fn passed_over(world: &World) {
     let retains = |config: &mut MessagingConfig| {
         retains(config);
-        config.transport_tcp_multiple_receiver_behavior = ReceiverBehavior::SourcePaced;
-        config.transport_tcp_session_maximum_buffer_bytes = 65_536;
-        config.transport_lbtipc_behavior = IpcBehavior::SourcePaced;
-        config.transport_lbtipc_transmission_window_size_bytes = 2_097_152;
+        config.tcp.multiple_receiver_behavior = ReceiverBehavior::SourcePaced;
+        config.tcp.session_maximum_buffer_bytes = 65_536;
+        config.ipc.behavior = IpcBehavior::SourcePaced;
+        config.ipc.transmission_window_size_bytes = 2_097_152;
     };
     let (mut a, mut b) = (world.party_with(retains), world.party());
     let source = a.source("px");
@@ -179,13 +179,13 @@ pub(crate) fn passed_over(world: &World) {
 pub(crate) fn source_dies(world: &World) {
     let slow = |config: &mut MessagingConfig| {
         retains(config);
-        config.retransmit_retention_rate_limit_bits_per_second = 2_000_000;
+        config.recovery.retransmit_retention_rate_limit_bits_per_second = 2_000_000;
     };
     let hasty = |config: &mut MessagingConfig| {
-        config.transport_lbtrm_activity_timeout_us = 3_000_000;
-        config.transport_lbtru_activity_timeout_us = 3_000_000;
-        config.retransmit_request_interval_us = 50_000;
-        config.retransmit_request_generation_interval_us = 1_000_000;
+        config.lbtrm.activity_timeout_us = 3_000_000;
+        config.lbtru.activity_timeout_us = 3_000_000;
+        config.recovery.retransmit_request_interval_us = 50_000;
+        config.recovery.retransmit_request_generation_interval_us = 1_000_000;
     };
     let (mut a, mut b) = (world.party_with(slow), world.party_with(hasty));
     let source = a.source("px");

@@ -10,6 +10,7 @@ mod common;
 mod failover;
 mod late_join;
 mod party;
+mod receivers;
 mod requests;
 mod topics;
 
@@ -60,6 +61,10 @@ conformance! {
     cases::held as an_explicit_batch_is_held_until_its_end_or_a_full_datagram,
     cases::arrival as order_of_arrival_delivers_the_same_where_nothing_is_lost,
     cases::deleted_source as a_deleted_source_sends_no_more,
+    receivers::first_message as who_waits_for_receivers_loses_no_message_to_them,
+    receivers::nobody as waiting_for_receivers_that_do_not_come_is_no_error,
+    receivers::come_and_go as receivers_that_come_and_go_are_counted,
+    receivers::embedded as a_thread_waits_for_receivers_of_a_context_that_another_drives,
     closing::dropped as what_was_sent_arrives_or_is_told_lost_when_the_context_is_dropped_at_once,
     closing::busy as a_receiver_that_is_busy_while_its_source_closes_gets_everything_or_is_told,
     closing::backlog as closing_sends_what_waits_for_the_rate_limit,

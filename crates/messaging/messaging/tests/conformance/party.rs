@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use tickcast_messaging::{
-    Asked, BatchEdge, End, FailoverLoss, Handler, IpcBehavior, Loss, Message, MessagingConfig, Receiver,
-    RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo, Sqn, StreamId, Transport, Via,
+    Asked, BatchEdge, End, FailoverLoss, Handler, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig, Loss,
+    Message, MessagingConfig, Receiver, RequestEnd, RequestId, SendError, Source, SourceEvent, SourceInfo,
+    Sqn, StreamId, Transport, Via,
 };
 
 use crate::common::{self, Patience};
@@ -160,11 +161,17 @@ impl World {
         let config = if self.is_encrypted { common::encrypted(config) } else { config };
         MessagingConfig {
             transport: self.transport,
-            transport_lbtipc_behavior: IpcBehavior::ReceiverPaced,
-            transport_lbtrm_activity_timeout_us: SILENCE_MAX_US,
-            transport_lbtru_activity_timeout_us: SILENCE_MAX_US,
-            transport_lbtru_client_activity_timeout_us: SILENCE_MAX_US,
-            transport_lbtipc_receiver_stopped_timeout_us: SILENCE_MAX_US,
+            ipc: IpcConfig {
+                behavior: IpcBehavior::ReceiverPaced,
+                receiver_stopped_timeout_us: SILENCE_MAX_US,
+                ..config.ipc
+            },
+            lbtrm: LbtrmConfig { activity_timeout_us: SILENCE_MAX_US, ..config.lbtrm },
+            lbtru: LbtruConfig {
+                activity_timeout_us: SILENCE_MAX_US,
+                client_activity_timeout_us: SILENCE_MAX_US,
+                ..config.lbtru
+            },
             ..config
         }
     }

@@ -41,7 +41,7 @@ const TOPICS: usize = 3_000;
 
 pub(crate) fn thousands(world: &World) {
     let fast = |config: &mut tickcast_messaging::MessagingConfig| {
-        config.transport_lbtrm_datagram_max_size_bytes = 8_192;
+        config.lbtrm.datagram_max_size_bytes = 8_192;
     };
     let (mut a, mut b) = (world.party_with(fast), world.party_with(fast));
     let name = |i: usize| format!("px.{i}");

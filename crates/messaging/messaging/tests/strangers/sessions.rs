@@ -8,7 +8,7 @@ use lbt::rm::SessionKey;
 use lbt::wire::lbtrm::SessionHeader;
 use net::clock::ManualClock;
 use net::udp::{MulticastOptions, UdpSocket};
-use tickcast_messaging::{EndReason, MessagingConfig, Transport, TransportSession};
+use tickcast_messaging::{EndReason, LbtrmConfig, MessagingConfig, Transport, TransportSession};
 
 use crate::common::{Party, Patience, config};
 use crate::{SHORT, clock, idle, on_clock, until_by};
@@ -38,7 +38,7 @@ impl Forger {
         let options = MulticastOptions { interface: Ipv4Addr::LOCALHOST, ttl: 0, buffer_bytes: 1 << 20 };
         let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let socket = UdpSocket::multicast_sender(any, options).expect("a port is free");
-        let group = SocketAddrV4::new(config.resolver_multicast_address, config.resolver_multicast_port);
+        let group = SocketAddrV4::new(config.resolver.multicast_address, config.resolver.multicast_port);
         Forger { resolver, socket, group, clock: clock.clone() }
     }
 
@@ -169,7 +169,7 @@ fn a_connection_that_is_never_made_is_given_up_in_time() {
     });
     idle(&mut [&mut b]);
     assert!(b.heard.ends.is_empty());
-    clock.set(clock.now() + Duration::from_micros(config.transport_tcp_connect_timeout_us));
+    clock.set(clock.now() + Duration::from_micros(config.tcp.connect_timeout_us));
     let counters = b.counters.context.clone();
     until_by(&clock, SHORT, &mut [&mut b], |p| !p[0].heard.ends.is_empty());
     assert_eq!((b.heard.ends[0].reason, counters.connects_timed_out.get()), (EndReason::Broken, 1));
@@ -196,10 +196,14 @@ fn nobody_is_sent_more_connect_requests_than_those_of_some_sessions() {
 #[test]
 fn sources_are_heard_only_where_they_can_be_and_are_allowed() {
     let narrow = |text: &str| text.parse().expect("a network");
+    let base = config(47);
     let config = MessagingConfig {
         session_allowed_networks: vec![narrow("127.0.0.0/30")],
-        transport_lbtrm_allowed_groups: vec!["239.201.0.0/16:9999".parse().expect("groups")],
-        ..config(47)
+        lbtrm: LbtrmConfig {
+            allowed_groups: vec!["239.201.0.0/16:9999".parse().expect("groups")],
+            ..base.lbtrm
+        },
+        ..base
     };
     let clock = clock();
     let mut b = on_clock(&config, &clock, 1);

@@ -5,9 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use net::clock::ManualClock;
-use tickcast_messaging::{MessagingConfig, Source, SourceEvent, Transport, TransportSession};
+use testkit::watchdog::WATCHDOG;
+use tickcast_messaging::{
+    LbtruConfig, MessagingConfig, Source, SourceEvent, TcpConfig, Transport, TransportSession,
+};
 
-use crate::common::{Party, WATCHDOG, config};
+use crate::common::{Party, config};
 use crate::{SHORT, clock, idle, on_clock, until_at_once, until_by};
 
 pub(crate) fn address_of(party: &Party, source: Source) -> SocketAddr {
@@ -23,11 +26,15 @@ fn plain(test: u8) -> MessagingConfig {
 
 fn encrypted(test: u8) -> MessagingConfig {
     let file = |name: &str| Some(format!("{}/../../io/net/testdata/tls/{name}", env!("CARGO_MANIFEST_DIR")));
+    let base = plain(test);
     MessagingConfig {
-        transport_tcp_tls_certificate_file: file("server.pem"),
-        transport_tcp_tls_key_file: file("server.key"),
-        transport_tcp_tls_ca_file: file("ca.pem"),
-        ..plain(test)
+        tcp: TcpConfig {
+            tls_certificate_file: file("server.pem"),
+            tls_key_file: file("server.key"),
+            tls_ca_file: file("ca.pem"),
+            ..base.tcp
+        },
+        ..base
     }
 }
 
@@ -82,7 +89,7 @@ fn who_does_not_complete_the_handshake_holds_nothing_up_and_is_closed_in_time() 
     assert_eq!((counters.num_clients.get(), counters.handshakes_open.get()), (1, 3));
     let come =
         |p: &Party| p.heard.events.iter().any(|(_, e)| matches!(e, SourceEvent::ReceiverDisconnected(_)));
-    clock.set(clock.now() + Duration::from_micros(config.transport_tcp_handshake_timeout_us));
+    clock.set(clock.now() + Duration::from_micros(config.tcp.handshake_timeout_us));
     until_at_once(&mut [&mut a], |_| counters.handshakes_timed_out.get() == 3);
     assert_eq!((counters.handshakes_open.get(), counters.num_clients.get()), (0, 1));
     assert!(!come(&a) && counters.clients_lost.get() == 0, "no receiver was lost");
@@ -92,7 +99,8 @@ fn who_does_not_complete_the_handshake_holds_nothing_up_and_is_closed_in_time() 
 
 #[test]
 fn too_many_handshakes_displace_the_oldest_and_a_receiver_still_gets_in() {
-    let config = MessagingConfig { transport_tcp_maximum_handshakes: 2, ..encrypted(2) };
+    let base = encrypted(2);
+    let config = MessagingConfig { tcp: TcpConfig { maximum_handshakes: 2, ..base.tcp }, ..base };
     let clock = clock();
     let (mut a, source, mut b) = pair(&config, &clock);
     let counters = a.counters.tcp_source.clone();
@@ -132,7 +140,7 @@ fn who_takes_nothing_holds_a_plain_session_up_once_for_the_time_configured() {
         sent += usize::from(!is_full);
         is_full && long(p[1]) == sent
     });
-    let timeout = Duration::from_micros(config.transport_tcp_receiver_stopped_timeout_us);
+    let timeout = Duration::from_micros(config.tcp.receiver_stopped_timeout_us);
     idle(&mut [&mut a, &mut b]);
     clock.set(clock.now() + (timeout - Duration::from_nanos(1)));
     idle(&mut [&mut a, &mut b]);
@@ -160,7 +168,7 @@ fn a_receiver_that_was_passed_over_is_told_what_it_lost_and_sets_the_pace_again(
         !p[2].heard.payloads.is_empty()
     });
     let counters = a.counters.tcp_source.clone();
-    let step = Duration::from_micros(config.transport_tcp_receiver_stopped_timeout_us / 4);
+    let step = Duration::from_micros(config.tcp.receiver_stopped_timeout_us / 4);
     until_by(&clock, step, &mut [&mut a, &mut b], |p| {
         while p[0].context.send(source, &[LONG]).is_ok() && counters.receivers_stopped.get() == 0 {}
         counters.receivers_stopped.get() == 1
@@ -182,7 +190,8 @@ fn a_receiver_that_was_passed_over_is_told_what_it_lost_and_sets_the_pace_again(
 
 #[test]
 fn connections_are_limited_for_each_address_and_to_the_networks_that_are_allowed() {
-    let config = MessagingConfig { transport_tcp_maximum_clients_per_address: 2, ..plain(5) };
+    let base = plain(5);
+    let config = MessagingConfig { tcp: TcpConfig { maximum_clients_per_address: 2, ..base.tcp }, ..base };
     let clock = clock();
     let (mut a, source, mut b) = pair(&config, &clock);
     let counters = a.counters.tcp_source.clone();
@@ -199,7 +208,8 @@ fn connections_are_limited_for_each_address_and_to_the_networks_that_are_allowed
     send_all(&mut a, source, &mut b);
 
     let narrow = "10.29.0.0/16".parse().expect("a network");
-    let config = MessagingConfig { transport_tcp_allowed_networks: vec![narrow], ..plain(6) };
+    let base = plain(6);
+    let config = MessagingConfig { tcp: TcpConfig { allowed_networks: vec![narrow], ..base.tcp }, ..base };
     let mut a = on_clock(&config, &clock, 1);
     let source = a.source("px");
     let mut stranger = TcpStream::connect(address_of(&a, source)).expect("it listens");
@@ -213,9 +223,13 @@ fn connections_are_limited_for_each_address_and_to_the_networks_that_are_allowed
 fn a_session_of_reliable_unicast_answers_the_networks_that_are_allowed() {
     let clock = clock();
     for (test, network, is_heard) in [(8, "127.0.0.0/8", true), (9, "10.29.0.0/16", false)] {
-        let transport_lbtru_allowed_networks = vec![network.parse().expect("a network")];
-        let config =
-            MessagingConfig { transport: Transport::LbtRu, transport_lbtru_allowed_networks, ..config(test) };
+        let allowed_networks = vec![network.parse().expect("a network")];
+        let base = config(test);
+        let config = MessagingConfig {
+            transport: Transport::LbtRu,
+            lbtru: LbtruConfig { allowed_networks, ..base.lbtru },
+            ..base
+        };
         let (mut a, mut b) = (on_clock(&config, &clock, 1), on_clock(&config, &clock, 2));
         let source = a.source("px");
         b.receiver("px");

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tickcast_messaging::{MessagingConfig, StaticSource, Transport};
+use testkit::repeat;
+use tickcast_messaging::{MessagingConfig, StaticSource, TopicResolutionConfig, Transport};
 
 use crate::plan::Plan;
 use crate::world::World;
-use crate::{alone, given, small};
+use crate::{alone, small};
 
 const STEP: Duration = Duration::from_millis(5);
 const WITH_PACKETS: [Transport; 3] = [Transport::LbtRm, Transport::LbtRu, Transport::Tcp];
@@ -29,6 +30,7 @@ fn judged(world: &World, what: &str) {
 
 #[test]
 fn a_source_that_never_sends_is_not_taken_to_be_over_and_its_first_message_arrives() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (201..).zip(ALL) {
         let mut world = two(1, small(test), transport);
@@ -46,6 +48,7 @@ fn a_source_that_never_sends_is_not_taken_to_be_over_and_its_first_message_arriv
 
 #[test]
 fn an_outage_after_more_than_a_day_does_not_last_for_ever() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (205..).zip(WITH_PACKETS) {
         let mut world = two(2, small(test), transport);
@@ -63,6 +66,7 @@ fn an_outage_after_more_than_a_day_does_not_last_for_ever() {
 /// Found by seed: the stranger repeats the session's first datagrams before its source is heard again.
 #[test]
 fn a_session_that_was_lost_does_not_begin_anew_with_what_a_stranger_repeats() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     let world = Plan::random(552).run(552, &small(152));
     judged(&world, "seed 552");
@@ -70,6 +74,7 @@ fn a_session_that_was_lost_does_not_begin_anew_with_what_a_stranger_repeats() {
 
 #[test]
 fn a_receiver_that_is_paused_for_longer_than_the_time_out_gets_what_its_socket_holds() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (208..).zip([Transport::LbtRm, Transport::Tcp, Transport::LbtIpc]) {
         for late_join in [false, true] {
@@ -94,14 +99,15 @@ fn a_receiver_that_is_paused_for_longer_than_the_time_out_gets_what_its_socket_h
 
 #[test]
 fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_first_message() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (211..).zip(WITH_PACKETS) {
         for is_killed in [false, true] {
             let base = small(test);
             // A port that is free now; nobody else takes what lies so low.
             let port = 20_000 + (std::process::id() % 5_000) as u16 * 2 + u16::from(is_killed);
-            let group = base.transport_lbtrm_multicast_address;
-            let data_port = base.transport_lbtrm_destination_port;
+            let group = base.lbtrm.multicast_address;
+            let data_port = base.lbtrm.destination_port;
             let line = match transport {
                 Transport::LbtRm => format!("px = LBTRM:127.0.0.1:{port}:5eed1234:{group}:{data_port}[7]"),
                 Transport::LbtRu => format!("px = LBT-RU:127.0.0.1:{port}[7]"),
@@ -109,7 +115,7 @@ fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_firs
             };
             let place: StaticSource = line.parse().expect("a source string");
             let config = MessagingConfig {
-                resolver_static_source: vec![place.clone()],
+                resolver: TopicResolutionConfig { static_source: vec![place.clone()], ..base.resolver },
                 source_static_session: vec![place],
                 ..base
             };
@@ -139,6 +145,7 @@ fn a_publisher_at_a_fixed_place_that_starts_again_at_once_is_heard_from_its_firs
 
 #[test]
 fn what_was_accepted_before_a_context_ends_is_delivered_or_reported() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (214..).zip(ALL) {
         let mut world = two(5, small(test), transport);
@@ -154,6 +161,7 @@ fn what_was_accepted_before_a_context_ends_is_delivered_or_reported() {
 
 #[test]
 fn what_was_heard_by_late_join_alone_is_not_delivered_again_after_an_outage() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (232..).zip(WITH_PACKETS) {
         let mut world = World::new(7, small(test), 2);
@@ -174,10 +182,12 @@ fn what_was_heard_by_late_join_alone_is_not_delivered_again_after_an_outage() {
 
 #[test]
 fn thousands_of_topics_come_and_go_and_are_all_heard() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (218..).zip([Transport::LbtRm, Transport::Tcp]) {
         let mut world = World::new(6, small(test), 2);
-        let topics: Vec<String> = (0..given("TOPICS").unwrap_or(1_000)).map(|i| format!("px.{i}")).collect();
+        let topics: Vec<String> =
+            (0..repeat::given("TOPICS").unwrap_or(1_000)).map(|i| format!("px.{i}")).collect();
         for (number, topic) in topics.iter().enumerate() {
             world.create_source(number % 2, topic, transport, false);
             world.create_receiver(1 - number % 2, topic, None);

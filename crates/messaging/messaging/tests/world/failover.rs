@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use testkit::repeat::{self, Repeat};
 use tickcast_messaging::{
     FailoverLoss, Message, Receiver, ReceiverOptions, SendFlags, Source, SourceOptions, StreamId, Transport,
     TransportSession,
@@ -14,7 +15,7 @@ use units::{Nanos, Rng};
 
 use crate::oracle::{Ears, Ledger, Life, Run, payload};
 use crate::world::World;
-use crate::{alone, given, small};
+use crate::{alone, small};
 
 /// What several sources publish: the length of each message, by its number.
 #[derive(Default)]
@@ -348,10 +349,11 @@ impl Group {
 #[test]
 fn each_number_of_a_feed_is_delivered_once_in_order_or_lost_whatever_happens_to_its_sources() {
     let _alone = alone();
-    let from = given("SEED").or(given("FROM")).unwrap_or(1);
-    let runs = if given("SEED").is_some() { 1 } else { given("RUNS").unwrap_or(20) };
+    let seeds = repeat::chosen(1..21);
+    let runs = seeds.end - seeds.start;
     let (mut all, mut failed) = (HotCounts::default(), Vec::new());
-    for seed in from..from + runs {
+    for seed in seeds {
+        let repeat = Repeat::new(testkit::here!(), seed);
         let mut rng = Rng::new(seed ^ 0x0707);
         let weather =
             if rng.chance(0.5) { (0, 0, 0) } else { (rng.below(200) as u32, rng.below(50) as u32, 5) };
@@ -362,9 +364,8 @@ fn each_number_of_a_feed_is_delivered_once_in_order_or_lost_whatever_happens_to_
         all.lost += hot.lost;
         all.sources_lost += hot.sources_lost;
         if let Some(wrong) = world.verdict() {
-            eprintln!(
-                "{wrong}\nto repeat: SEED={seed} cargo test -p tickcast-messaging --test world of_a_feed"
-            );
+            eprintln!("{wrong}");
+            repeat.print();
             failed.push(seed);
         }
     }
@@ -375,6 +376,7 @@ fn each_number_of_a_feed_is_delivered_once_in_order_or_lost_whatever_happens_to_
 
 #[test]
 fn nothing_is_lost_while_one_of_two_sources_lives() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (236..).zip(TRANSPORTS) {
         let (transport, late_join) = (Some(transport), false);
@@ -421,6 +423,7 @@ fn nothing_is_lost_while_one_of_two_sources_lives() {
 
 #[test]
 fn what_a_source_that_is_a_moment_behind_has_yet_to_send_is_waited_for() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     for (test, transport) in (240..).zip(TRANSPORTS) {
         let (transport, late_join) = (Some(transport), false);

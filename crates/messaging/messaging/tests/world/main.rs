@@ -6,8 +6,8 @@
 //! callers and handlers wait for each other's locks and rings, in an order that is the scheduler's and no seed's. Processes
 //! with such threads are in `interop/processes`, the rings alone under every order of threads in `net` (loom).
 //!
-//! Each run follows from its seed: `SEED=n` repeats one, `RUNS=n` makes so many, `FROM=n` begins elsewhere,
-//! `TRACE=1` tells all of what happened; `TOPICS=n` is how many come and go in one case.
+//! Each run follows from its seed: a failing one prints the command that repeats it. `RUNS=n` makes so many,
+//! `FROM=n` begins so many seeds later, `TRACE=1` tells all of what happened; `TOPICS=n` is how many come and go in one case.
 
 mod cases;
 #[path = "../common/mod.rs"]
@@ -24,7 +24,10 @@ use common::{Heard, Party, Patience, config};
 use net::clock::ManualClock;
 use oracle::Counts;
 use plan::Plan;
-use tickcast_messaging::{Context, ContextCounters, EndReason, MessagingConfig, Transport};
+use testkit::repeat::{self, Repeat};
+use tickcast_messaging::{
+    Context, ContextCounters, EndReason, IpcConfig, LbtrmConfig, LbtruConfig, MessagingConfig, Transport,
+};
 use units::Nanos;
 
 /// Only one test at a time: descriptors of the process are known to be a node's by the time at which they
@@ -34,29 +37,30 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|v| v.parse().expect("a number"))
-}
-
 /// Small windows and rings, so that many contexts have room.
 fn small(test: u8) -> MessagingConfig {
+    let base = config(test);
     MessagingConfig {
         counters_directory: String::new(),
-        transport_lbtrm_transmission_window_size_bytes: 4 << 20,
-        transport_lbtru_transmission_window_size_bytes: 4 << 20,
-        transport_lbtipc_transmission_window_size_bytes: 2 << 20,
-        transport_lbtrm_receiver_socket_buffer_bytes: 4 << 20,
-        ..config(test)
+        lbtrm: LbtrmConfig {
+            transmission_window_size_bytes: 4 << 20,
+            receiver_socket_buffer_bytes: 4 << 20,
+            ..base.lbtrm
+        },
+        lbtru: LbtruConfig { transmission_window_size_bytes: 4 << 20, ..base.lbtru },
+        ipc: IpcConfig { transmission_window_size_bytes: 2 << 20, ..base.ipc },
+        ..base
     }
 }
 
 #[test]
 fn what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_contexts() {
     let _alone = alone();
-    let from = given("SEED").or(given("FROM")).unwrap_or(1);
-    let runs = if given("SEED").is_some() { 1 } else { given("RUNS").unwrap_or(25) };
+    let seeds = repeat::chosen(1..26);
+    let runs = seeds.end - seeds.start;
     let (mut all, mut failed) = (Counts::default(), Vec::new());
-    for seed in from..from + runs {
+    for seed in seeds {
+        let repeat = Repeat::new(testkit::here!(), seed);
         let begun = Instant::now();
         let world = Plan::random(seed).run(seed, &small((seed % 200) as u8));
         println!("seed {seed}: {:.1?}, {} turns", begun.elapsed(), world.turns);
@@ -69,9 +73,8 @@ fn what_was_sent_is_delivered_or_reported_lost_in_order_whatever_happens_to_cont
         all.between += counts.between;
         all.again += counts.again;
         if let Some(wrong) = world.verdict() {
-            eprintln!(
-                "{wrong}\nto repeat: SEED={seed} cargo test -p tickcast-messaging --test world whatever_happens"
-            );
+            eprintln!("{wrong}");
+            repeat.print();
             failed.push(seed);
         }
     }
@@ -87,6 +90,7 @@ fn simulated(config: &MessagingConfig, clock: &ManualClock, seed: u64) -> Party 
 
 #[test]
 fn a_context_on_a_manual_clock_times_out_by_that_and_not_by_the_machines() {
+    let _repeat = testkit::repeat!();
     let _alone = alone();
     let config = MessagingConfig { transport: Transport::LbtRm, ..config(60) };
     let clock = ManualClock::new(Nanos(1));

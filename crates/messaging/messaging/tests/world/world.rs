@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::clock::ManualClock;
-use net::lab::{Faults, Host};
+use net::faults::{Faults, Host};
 use net::udp::{MulticastOptions, ReceiveBatch};
 use tickcast_messaging::{
     Context, ContextCounters, MessagingConfig, Order, Receiver, ReceiverOptions, Source, SourceOptions,
@@ -459,11 +459,9 @@ impl Stranger {
             let group = SocketAddrV4::new(address, port);
             (group, net::udp::UdpSocket::multicast_receiver(group, options).expect("loopback"))
         };
-        let (resolver, data) = (config.resolver_multicast_address, config.transport_lbtrm_multicast_address);
-        let groups = [
-            hears(resolver, config.resolver_multicast_port),
-            hears(data, config.transport_lbtrm_destination_port),
-        ];
+        let (resolver, data) = (config.resolver.multicast_address, config.lbtrm.multicast_address);
+        let groups =
+            [hears(resolver, config.resolver.multicast_port), hears(data, config.lbtrm.destination_port)];
         let (batch, heard) = (ReceiveBatch::new(16), [Vec::new(), Vec::new()]);
         Stranger { socket, groups, batch, heard }
     }

@@ -28,7 +28,7 @@ Examples:
   ls | tickcast pub names --stdin                          each line is a message
   tickcast pub load --size 200 --rate 50000 --seconds 10   numbered test messages with time stamps
   tickcast pub load --rate 1000000 --burst 100             a hundred at a time, which share datagrams
-  tickcast pub load --rate max --count 1000000 --transport tcp --receivers 1
+  tickcast pub load --rate max --count 1000000 --wait-for-receivers 1
   tickcast pub clock --request --text 'what time is it' --count 1 --linger 5      all answers of five seconds
   tickcast pub px.eq --hot-failover 0 --rate 1000          one of several publishers of the same messages
   tickcast pub px.eq --text hello --set messaging.interface=10.29.4.0/24
@@ -72,12 +72,20 @@ pub(crate) struct PublishArgs {
     /// Multicast group and port of the topic, for lbtrm.
     #[arg(long, value_name = "ADDRESS:PORT")]
     group: Option<SocketAddrV4>,
-    /// Waits so long before the first message: receivers that do not know the topic yet find it meanwhile.
-    #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
-    delay: Duration,
+    /// Waits so long before the first message: receivers that do not know the topic yet find it meanwhile. 0.5 by
+    /// default; with --wait-for-receivers 0.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    delay: Option<Duration>,
     /// Waits until so many receivers have connected, on transports with connections.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     receivers: usize,
+    /// Waits until so many receivers have found the topic and get the next message, on any transport, in place of
+    /// --delay. Receivers of other software, and of older versions, are not counted.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "receivers")]
+    wait_for_receivers: Option<usize>,
+    /// Publishes after so long all the same, with a line on standard error.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    wait_timeout: Duration,
     /// Stays so long after the last message: what receivers have missed is sent again meanwhile.
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     linger: Duration,
@@ -190,7 +198,8 @@ impl<'a> Publisher<'a> {
     }
 
     fn wait_for_receivers(&mut self, stop: &Stop) -> Result<(), Failure> {
-        let until = clock::monotonic().after(self.args.delay);
+        let default = Duration::from_millis(if self.args.wait_for_receivers.is_some() { 0 } else { 500 });
+        let until = clock::monotonic().after(self.args.delay.unwrap_or(default));
         while !stop.is_set() {
             let now = clock::monotonic();
             if now >= until && self.peers.connected >= self.args.receivers {
@@ -198,6 +207,22 @@ impl<'a> Publisher<'a> {
             }
             let patience = if now < until { until.since(now).min(TURN) } else { TURN };
             self.turn(patience)?;
+        }
+        let Some(count) = self.args.wait_for_receivers else { return Ok(()) };
+        let until = clock::monotonic().after(self.args.wait_timeout);
+        self.context.watch_receivers(self.source, true)?;
+        let mut found = 0;
+        while !stop.is_set() {
+            found = self.context.receivers(self.source).unwrap_or(0);
+            let now = clock::monotonic();
+            if found >= count || now >= until {
+                break;
+            }
+            self.turn(until.since(now).min(TURN))?;
+        }
+        self.context.watch_receivers(self.source, false)?;
+        if found < count && !stop.is_set() {
+            say!("{found} of {count} receivers have found `{}`", self.args.topic);
         }
         Ok(())
     }

@@ -226,7 +226,7 @@ impl<'a> View<'a> {
     }
 
     /// What happened to a source: a line of JSON, or a sentence for people.
-    fn tell(&mut self, json: &Value, sentence: &str) {
+    fn print(&mut self, json: &Value, sentence: &str) {
         if self.args.json {
             self.line = json.to_string();
             self.write_line();
@@ -290,13 +290,13 @@ impl Handler for View<'_> {
         self.topics.insert(stream, info.topic.to_owned());
         let (topic, source) = (info.topic, info.transport.to_string());
         let json = json!({ "ev": "source", "topic": topic, "stream": stream.0, "source": source });
-        self.tell(&json, &format!("found `{topic}` on {source}"));
+        self.print(&json, &format!("found `{topic}` on {source}"));
     }
 
     fn on_begin(&mut self, _: Receiver, stream: StreamId, first: units::Sqn) {
         let topic = self.topic(stream).to_owned();
         let json = json!({ "ev": "begin", "topic": topic, "stream": stream.0, "sqn": first.0 });
-        self.tell(&json, &format!("`{topic}` begins with {first}"));
+        self.print(&json, &format!("`{topic}` begins with {first}"));
     }
 
     fn on_loss(&mut self, _: Receiver, stream: StreamId, loss: Loss) {
@@ -307,14 +307,14 @@ impl Handler for View<'_> {
         let json = json!({
             "ev": "loss", "topic": topic, "stream": stream, "sqn": sqn, "count": count, "burst": is_burst,
         });
-        self.tell(&json, &format!("`{topic}`: {count} messages are lost, from {first}"));
+        self.print(&json, &format!("`{topic}`: {count} messages are lost, from {first}"));
     }
 
     fn on_failover_loss(&mut self, _: Receiver, topic: &str, loss: FailoverLoss) {
         let FailoverLoss { first, count } = loss;
         self.statistics.on_loss(count);
         let json = json!({ "ev": "failover_loss", "topic": topic, "number": first, "count": count });
-        self.tell(&json, &format!("`{topic}`: {count} messages are lost, from number {first}"));
+        self.print(&json, &format!("`{topic}`: {count} messages are lost, from number {first}"));
     }
 
     fn on_end(&mut self, _: Receiver, stream: StreamId, end: &End) {
@@ -322,6 +322,6 @@ impl Handler for View<'_> {
         self.ended += 1;
         let reason = format!("{:?}", end.reason);
         let json = json!({ "ev": "end", "topic": topic, "stream": stream.0, "reason": reason });
-        self.tell(&json, &format!("`{topic}` has ended ({reason})"));
+        self.print(&json, &format!("`{topic}` has ended ({reason})"));
     }
 }

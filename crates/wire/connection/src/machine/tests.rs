@@ -74,6 +74,10 @@ impl Output for Letter {
     type Stop = Stop;
     const APPLICATION: Stop = Stop::Application;
 
+    fn stalled(_: u32) -> Stop {
+        Stop::Application
+    }
+
     fn buffer(&self) -> &SendBuffer<RsslConnections> {
         &self.0
     }

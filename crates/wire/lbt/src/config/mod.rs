@@ -1,5 +1,8 @@
 //! What can be set, under the field's option names: plain structs, a `Default` with reasons, one `check`.
 //!
+//! [`SourceConfig`] and [`ReceiverConfig`] are what LBT-RM and LBT-RU share, without `transport_lbtrm_` before
+//! the names; [`LbtruSourceConfig`] and [`LbtruReceiverConfig`] have LBT-RU's own beside them.
+//!
 //! Spans are [`Duration`]s, sizes bytes, rates bits per second. The table of defaults beside the field's
 //! stands in the documentation of the crate.
 
@@ -77,25 +80,25 @@ impl std::error::Error for ConfigError {}
 pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result<(), ConfigError> {
     source.check()?;
     receiver.check()?;
-    let ignore = source.transport_lbtrm_ignore_interval;
-    let backoff = receiver.transport_lbtrm_nak_backoff_interval;
+    let ignore = source.ignore_interval;
+    let backoff = receiver.nak_backoff_interval;
     if ignore > backoff / 2 {
         return Err(ConfigError::Relation {
-            option: "transport_lbtrm_ignore_interval",
+            option: "ignore_interval",
             value: ns(ignore),
             rule: "must be at most half of",
-            other: "transport_lbtrm_nak_backoff_interval",
+            other: "nak_backoff_interval",
             other_value: ns(backoff),
         });
     }
-    let activity = receiver.transport_lbtrm_activity_timeout;
-    let silence = source.transport_lbtrm_sm_maximum_interval.saturating_mul(3);
+    let activity = receiver.activity_timeout;
+    let silence = source.sm_maximum_interval.saturating_mul(3);
     if activity < silence {
         return Err(ConfigError::Relation {
-            option: "transport_lbtrm_activity_timeout",
+            option: "activity_timeout",
             value: ns(activity),
             rule: "must be at least",
-            other: "3 x transport_lbtrm_sm_maximum_interval",
+            other: "3 x sm_maximum_interval",
             other_value: ns(silence),
         });
     }
@@ -103,14 +106,14 @@ pub fn check_session(source: &SourceConfig, receiver: &ReceiverConfig) -> Result
     let least = source
         .transport_topic_sequence_number_info_interval
         .saturating_mul(4)
-        .saturating_add(receiver.transport_lbtrm_nak_generation_interval);
+        .saturating_add(receiver.nak_generation_interval);
     if !threshold.is_zero() && threshold < least {
         return Err(ConfigError::Relation {
             option: "transport_topic_sequence_number_info_active_threshold",
             value: ns(threshold),
             rule: "must be 0 or at least",
             other: "4 x transport_topic_sequence_number_info_interval + \
-                    transport_lbtrm_nak_generation_interval",
+                    nak_generation_interval",
             other_value: ns(least),
         });
     }
@@ -148,24 +151,18 @@ mod tests {
 
     #[test]
     fn an_ignore_interval_above_half_the_backoff_is_refused_with_both_values() {
-        let source = SourceConfig {
-            transport_lbtrm_ignore_interval: Duration::from_millis(6),
-            ..SourceConfig::default()
-        };
+        let source = SourceConfig { ignore_interval: Duration::from_millis(6), ..SourceConfig::default() };
         let error = check_session(&source, &ReceiverConfig::default()).expect_err("6 ms against 10 ms");
         assert_eq!(
             error.to_string(),
-            "transport_lbtrm_ignore_interval is 6000000: it must be at most half of \
-             transport_lbtrm_nak_backoff_interval, which is 10000000"
+            "ignore_interval is 6000000: it must be at most half of \
+             nak_backoff_interval, which is 10000000"
         );
     }
 
     #[test]
     fn an_activity_timeout_that_a_silent_session_would_run_into_is_refused() {
-        let source = SourceConfig {
-            transport_lbtrm_sm_maximum_interval: Duration::from_secs(4),
-            ..SourceConfig::default()
-        };
+        let source = SourceConfig { sm_maximum_interval: Duration::from_secs(4), ..SourceConfig::default() };
         let error = check_session(&source, &ReceiverConfig::default()).expect_err("10 s against 4 s");
         assert!(matches!(error, ConfigError::Relation { other_value: 12_000_000_000, .. }), "{error}");
     }

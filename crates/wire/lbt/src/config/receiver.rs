@@ -26,24 +26,24 @@ pub enum Order {
     Arrival,
 }
 
-/// One LBT-RM transport session, receiving side.
+/// A reliable transport session, LBT-RM or LBT-RU, receiving side: what the two share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// Longest or mean wait before the first NAK, by `nak_law`. It is also how much reordering costs no NAK.
-    pub transport_lbtrm_nak_initial_backoff_interval: Duration,
+    pub nak_initial_backoff_interval: Duration,
     /// Mean wait between NAKs for one number (drawn from a half to one and a half times, except by
     /// [`NakLaw::Fixed`]).
-    pub transport_lbtrm_nak_backoff_interval: Duration,
+    pub nak_backoff_interval: Duration,
     /// Added to the wait of a number when the source says that its retransmission is under way or delayed.
-    pub transport_lbtrm_nak_suppress_interval: Duration,
+    pub nak_suppress_interval: Duration,
     /// How long after its detection a number is given up and becomes loss.
-    pub transport_lbtrm_nak_generation_interval: Duration,
+    pub nak_generation_interval: Duration,
     /// Whether NAKs are sent at all; a receiver that sends none profits from others' NAKs.
-    pub transport_lbtrm_send_naks: bool,
+    pub send_naks: bool,
     /// Silence after which the session is taken to be over.
-    pub transport_lbtrm_activity_timeout: Duration,
-    /// The same before the first datagram; zero for the same value.
-    pub transport_lbtrm_preactivity_timeout: Duration,
+    pub activity_timeout: Duration,
+    /// The same before the first datagram, on LBT-RM; zero for the same value.
+    pub preactivity_timeout: Duration,
     /// How the wait before the first NAK is drawn.
     pub nak_law: NakLaw,
     /// Begin with the oldest number that the source can still retransmit instead of with the first datagram
@@ -61,13 +61,13 @@ pub struct ReceiverConfig {
 impl Default for ReceiverConfig {
     fn default() -> ReceiverConfig {
         ReceiverConfig {
-            transport_lbtrm_nak_initial_backoff_interval: Duration::from_millis(1),
-            transport_lbtrm_nak_backoff_interval: Duration::from_millis(10),
-            transport_lbtrm_nak_suppress_interval: Duration::from_millis(20),
-            transport_lbtrm_nak_generation_interval: Duration::from_secs(1),
-            transport_lbtrm_send_naks: true,
-            transport_lbtrm_activity_timeout: Duration::from_secs(10),
-            transport_lbtrm_preactivity_timeout: Duration::ZERO,
+            nak_initial_backoff_interval: Duration::from_millis(1),
+            nak_backoff_interval: Duration::from_millis(10),
+            nak_suppress_interval: Duration::from_millis(20),
+            nak_generation_interval: Duration::from_secs(1),
+            send_naks: true,
+            activity_timeout: Duration::from_secs(10),
+            preactivity_timeout: Duration::ZERO,
             nak_law: NakLaw::Weighted { group_size: 50 },
             late_start: false,
             maximum_missing: 65_536,
@@ -126,39 +126,39 @@ impl ReceiverConfig {
 
     fn check_spans(&self) -> Result<(), ConfigError> {
         let (zero, tiny) = (Duration::ZERO, Duration::from_micros(1));
-        let initial = self.transport_lbtrm_nak_initial_backoff_interval;
-        span_in_range("transport_lbtrm_nak_initial_backoff_interval", initial, zero)?;
-        let backoff = self.transport_lbtrm_nak_backoff_interval;
-        span_in_range("transport_lbtrm_nak_backoff_interval", backoff, tiny)?;
-        let suppress = self.transport_lbtrm_nak_suppress_interval;
-        span_in_range("transport_lbtrm_nak_suppress_interval", suppress, zero)?;
-        let generation = self.transport_lbtrm_nak_generation_interval;
-        span_in_range("transport_lbtrm_nak_generation_interval", generation, Duration::from_millis(5))?;
-        let activity = self.transport_lbtrm_activity_timeout;
-        span_in_range("transport_lbtrm_activity_timeout", activity, tiny)?;
-        let before = self.transport_lbtrm_preactivity_timeout;
-        span_in_range("transport_lbtrm_preactivity_timeout", before, zero)
+        let initial = self.nak_initial_backoff_interval;
+        span_in_range("nak_initial_backoff_interval", initial, zero)?;
+        let backoff = self.nak_backoff_interval;
+        span_in_range("nak_backoff_interval", backoff, tiny)?;
+        let suppress = self.nak_suppress_interval;
+        span_in_range("nak_suppress_interval", suppress, zero)?;
+        let generation = self.nak_generation_interval;
+        span_in_range("nak_generation_interval", generation, Duration::from_millis(5))?;
+        let activity = self.activity_timeout;
+        span_in_range("activity_timeout", activity, tiny)?;
+        let before = self.preactivity_timeout;
+        span_in_range("preactivity_timeout", before, zero)
     }
 
     fn check_relations(&self) -> Result<(), ConfigError> {
-        let generation = self.transport_lbtrm_nak_generation_interval;
-        let backoff = self.transport_lbtrm_nak_backoff_interval;
+        let generation = self.nak_generation_interval;
+        let backoff = self.nak_backoff_interval;
         if generation < backoff * 2 {
             return Err(ConfigError::Relation {
-                option: "transport_lbtrm_nak_generation_interval",
+                option: "nak_generation_interval",
                 value: ns(generation),
                 rule: "must be at least twice",
-                other: "transport_lbtrm_nak_backoff_interval",
+                other: "nak_backoff_interval",
                 other_value: ns(backoff),
             });
         }
-        let activity = self.transport_lbtrm_activity_timeout;
+        let activity = self.activity_timeout;
         if activity <= generation {
             return Err(ConfigError::Relation {
-                option: "transport_lbtrm_activity_timeout",
+                option: "activity_timeout",
                 value: ns(activity),
                 rule: "must be above",
-                other: "transport_lbtrm_nak_generation_interval",
+                other: "nak_generation_interval",
                 other_value: ns(generation),
             });
         }
@@ -186,14 +186,14 @@ mod tests {
     #[test]
     fn a_generation_interval_shorter_than_two_backoffs_is_refused_with_both_values() {
         let config = ReceiverConfig {
-            transport_lbtrm_nak_generation_interval: Duration::from_millis(19),
+            nak_generation_interval: Duration::from_millis(19),
             ..ReceiverConfig::default()
         };
         let refused = ConfigError::Relation {
-            option: "transport_lbtrm_nak_generation_interval",
+            option: "nak_generation_interval",
             value: 19_000_000,
             rule: "must be at least twice",
-            other: "transport_lbtrm_nak_backoff_interval",
+            other: "nak_backoff_interval",
             other_value: 10_000_000,
         };
         assert_eq!(config.check(), Err(refused));
@@ -201,10 +201,7 @@ mod tests {
 
     #[test]
     fn an_activity_timeout_within_the_generation_interval_is_refused() {
-        let config = ReceiverConfig {
-            transport_lbtrm_activity_timeout: Duration::from_secs(1),
-            ..ReceiverConfig::default()
-        };
+        let config = ReceiverConfig { activity_timeout: Duration::from_secs(1), ..ReceiverConfig::default() };
         let error = config.check().expect_err("1 s against 1 s");
         assert!(matches!(error, ConfigError::Relation { value: 1_000_000_000, .. }), "{error}");
     }

@@ -230,6 +230,7 @@ mod tests {
 
     #[test]
     fn without_pulses_nothing_is_ever_due() {
+        let _repeat = testkit::repeat!();
         let (mut r, _) = reporter();
         r.on_loss(at(1), 5, &mut Rng::new(1));
         assert_eq!((r.due(), r.report(at(100), 10)), (Nanos::NEVER, None));
@@ -313,11 +314,11 @@ mod tests {
 
     #[test]
     fn when_nobody_governs_all_report_within_the_time_of_an_election() {
-        for seed in 0..50 {
+        testkit::for_each_seed!(0..50, |seed| {
             let mut r = Reporter::new(ME, LAW);
             r.on_pulse(at(5), 0, &pulse(0, None), 0, &mut Rng::new(seed));
             assert!(r.due() <= at(5) + ELECTION, "{:?}", r.due());
-        }
+        });
     }
 
     #[test]

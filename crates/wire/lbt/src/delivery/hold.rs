@@ -101,6 +101,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_kept_and_what_left_is_reused() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(5);
         let mut ring = HoldRing::new(10_000);
         assert_eq!(ring.memory_bytes(), 0, "nothing is taken before it is needed");

@@ -22,6 +22,7 @@ pub use subscription::SubscribeError;
 pub(crate) use topic::{WIDE_ZERO, widen};
 
 use crate::config::{DeliveryConfig, Order};
+use crate::presence::Query;
 use crate::wire::lbmc::{self, Headers, MESSAGE_HEADER_LEN};
 use counters::table::LbmDelivery;
 use hold::{HoldRing, Stored};
@@ -56,6 +57,8 @@ pub(crate) struct Delivery {
     ended_at: Option<u64>,
     /// The session ended, or something is to be asked for once more.
     needs_care: bool,
+    /// What the source has asked in its stream.
+    query: Option<Box<Query>>,
     shared: Shared,
 }
 
@@ -105,6 +108,7 @@ impl Delivery {
             reach: Reach::new(),
             ended_at: None,
             needs_care: false,
+            query: None,
             shared: Shared { pool, counters, jumped_from: u64::MAX, goes_on: false },
         }
     }
@@ -135,6 +139,17 @@ impl Delivery {
     /// Whether a datagram of `count` messages in `len` bytes can be held as a whole.
     pub(crate) fn has_room(&self, len: usize, count: u32) -> bool {
         self.entries + count as usize <= self.entries_max && self.ring.has_room(len)
+    }
+
+    /// Whether a topic is subscribed.
+    pub(crate) fn is_subscribed(&self, topic_index: u32) -> bool {
+        self.table.find(topic_index).is_some()
+    }
+
+    /// What the source has asked in the stream since the last time, if anything.
+    #[inline]
+    pub(crate) fn take_query(&mut self) -> Option<Box<Query>> {
+        self.query.take()
     }
 
     /// Takes the messages of one datagram, which were checked and whose number is new.

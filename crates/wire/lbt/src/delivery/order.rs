@@ -5,6 +5,8 @@ use super::hold::{HoldRing, Stored};
 use super::topic::{Held, HeldKind, Topic};
 use super::{Delivery, DeliverySink, NO_TOPIC, Position, WIDE_ZERO, widen};
 use crate::config::Order;
+use crate::presence::Query;
+use crate::wire::extension::SUBTYPE_QUERY;
 use crate::wire::lbmc::{Header, Kind, Message};
 use std::cmp::Reverse;
 use units::Sqn;
@@ -363,7 +365,17 @@ impl Delivery {
 
     fn on_control<S: DeliverySink>(&mut self, position: Position, message: &Message<'_>, sink: &mut S) {
         for header in message.headers {
-            let Header::Tsni { records, .. } = header else { continue };
+            let records = match header {
+                Header::Tsni { records, .. } => records,
+                // In the stream of those transports alone that keep the order.
+                Header::ExtOpt { subtype: SUBTYPE_QUERY, offset: 0, data, .. }
+                    if !self.reach.counts_datagrams =>
+                {
+                    self.query = Query::parse(data).map(Box::new).or(self.query.take());
+                    continue;
+                }
+                _ => continue,
+            };
             for (index, last) in records.iter() {
                 let slot = self.find(index);
                 if slot != NO_TOPIC {

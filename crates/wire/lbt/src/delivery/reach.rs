@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn what_was_given_up_is_counted_and_of_what_is_forgotten_everything_counts() {
-        for seed in 0..50 {
+        testkit::for_each_seed!(0..50, |seed| {
             let (mut rng, mut reach) = (Rng::new(seed), Reach::new());
             let mut set = std::collections::BTreeSet::new();
             let ranges = 1 + rng.below(300);
@@ -187,7 +187,7 @@ mod tests {
                 assert!(reach.forgotten > from || counted == exact, "seed {seed}: {counted}, {exact}");
             }
             assert!(reach.given_up.len() <= RANGES_MAX && reach.forgotten < 9_100);
-        }
+        });
     }
 
     #[test]

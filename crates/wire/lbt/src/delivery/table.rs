@@ -187,6 +187,7 @@ mod tests {
 
     #[test]
     fn an_insertion_moves_no_more_than_a_page_or_two_however_many_there_are() {
+        let _repeat = testkit::repeat!();
         let (mut consecutive, mut spread) = (TopicTable::new(), TopicTable::new());
         let mut rng = Rng::new(2);
         for index in 0..300_000 {
@@ -204,6 +205,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_map_under_random_use() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(1);
         let (mut table, mut map) = (TopicTable::new(), BTreeMap::new());
         for step in 0..20_000 {

@@ -278,6 +278,7 @@ mod tests {
 
     #[test]
     fn every_connection_gets_every_message_whole_at_its_own_speed() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(3);
         let mut backlog = Backlog::new(4_000, 2_000);
         let mut peers = [Peer::default(), Peer::default(), Peer::default()];
@@ -301,6 +302,7 @@ mod tests {
 
     #[test]
     fn a_laggard_that_is_passed_over_goes_on_with_a_whole_message() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(4);
         let mut backlog = Backlog::new(4_000, 2_000);
         let (mut fast, mut slow) = (Peer::default(), Peer::default());

@@ -26,4 +26,4 @@ mod source;
 pub use backlog::{Backlog, BacklogSlot, Cursor};
 pub use kept::{Kept, KeptSlot};
 pub use receiver::Receiver;
-pub use source::{Claim, OrderedConfig, Room, Slot, Source};
+pub use source::{Claim, OrderedConfig, Room, Slot, Source, ask_receivers};

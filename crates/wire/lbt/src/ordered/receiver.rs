@@ -1,10 +1,11 @@
 use crate::config::{ConfigError, DeliveryConfig, Order};
 use crate::delivery::{Delivery, DeliverySink, EndReason, Position, SubscribeError, WIDE_ZERO};
 use crate::error::WireError;
+use crate::presence::{Answer, Answers};
 use crate::wire::lbmc::{self, Message};
 use counters::table::LbmDelivery;
 use std::sync::Arc;
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 /// The receiving side of one session, with the topics of it that somebody subscribed to.
 ///
@@ -17,19 +18,26 @@ pub struct Receiver {
     /// What was left out last lies before this input; 0 if nothing ever was.
     passed_over_at: u64,
     has_ended: bool,
+    /// What the source has asked.
+    answers: Answers,
 }
 
 impl Receiver {
-    /// A receiver that has heard nothing yet.
+    /// A receiver that has heard nothing yet. `seed` is where the number comes from under which it answers its source.
     ///
     /// # Errors
     /// The first option out of range.
-    pub fn new(config: &DeliveryConfig, counters: Arc<LbmDelivery>) -> Result<Receiver, ConfigError> {
+    pub fn new(
+        config: &DeliveryConfig,
+        seed: u64,
+        counters: Arc<LbmDelivery>,
+    ) -> Result<Receiver, ConfigError> {
         config.check()?;
         let mut delivery = Delivery::new(config, counters);
         delivery.begin_session(WIDE_ZERO, false);
         delivery.count_inputs();
-        Ok(Receiver { delivery, t: WIDE_ZERO, passed_over_at: 0, has_ended: false })
+        let answers = Answers::new(seed);
+        Ok(Receiver { delivery, t: WIDE_ZERO, passed_over_at: 0, has_ended: false, answers })
     }
 
     /// Delivers the messages of a topic from now on; `token` comes back in every event. The stream begins
@@ -93,6 +101,13 @@ impl Receiver {
         if self.delivery.ended_at().is_some() {
             self.end(EndReason::Ended, sink);
         }
+    }
+
+    /// What to answer the source at once, if it has asked in what was taken who receives a topic.
+    #[inline]
+    pub fn answer(&mut self, now: Nanos) -> Option<Answer> {
+        let query = self.delivery.take_query()?;
+        self.answers.answer_now(now, &query, |topic| self.delivery.is_subscribed(topic))
     }
 
     /// The transport has left out messages before the next ones that are given.

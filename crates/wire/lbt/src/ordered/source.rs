@@ -1,4 +1,5 @@
 use crate::config::{ConfigError, in_range};
+use crate::presence::Query;
 use crate::session::{Fragment, Gather, SendError, TSNI_LEN_MAX, TopicId, Topics, Writer, gathered_len};
 use crate::wire::lbmc::{
     self, Chain, FRAG_LEN, Header, Kind, MESSAGE_HEADER_LEN, MESSAGE_LEN_MAX, TSNI_RECORDS_MAX,
@@ -371,11 +372,23 @@ impl Source {
     }
 
     fn write_scratch<R: Room>(&mut self, room: &mut R) {
-        if let Some(mut slot) = room.slot(self.scratch.len()) {
-            slot.bytes().copy_from_slice(&self.scratch);
-            slot.commit();
-        }
+        write_control(&self.scratch, room);
     }
+}
+
+/// Asks the receivers of a session that has not ended, in the stream; false if there is no room now.
+pub fn ask_receivers<R: Room>(query: &Query, room: &mut R) -> bool {
+    let mut message = Vec::new();
+    query.emit(&mut message);
+    !room.is_blocked() && write_control(&message, room)
+}
+
+/// Writes a control message, if there is room.
+fn write_control<R: Room>(message: &[u8], room: &mut R) -> bool {
+    let Some(mut slot) = room.slot(message.len()) else { return false };
+    slot.bytes().copy_from_slice(message);
+    slot.commit();
+    true
 }
 
 #[inline]

@@ -182,6 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_retained_comes_back_as_it_was_sent_and_its_bytes_are_bounded() {
+        let _repeat = testkit::repeat!();
         let (mut r, counters) = retention(|_| {});
         let mut rng = units::Rng::new(3);
         for sqn in 0..5_000u32 {

@@ -7,6 +7,7 @@ use crate::wire::lbmr::{HEADER_LEN, Kind, Packet};
 use counters::table::LbmrRelay;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 use units::Nanos;
@@ -176,7 +177,14 @@ impl Relay {
 
     /// The clients, by address.
     pub fn clients(&self) -> impl Iterator<Item = RelayClient> + use<'_> {
-        self.clients.iter().map(|(&address, client)| RelayClient { address, heard: client.heard })
+        self.clients_after(None)
+    }
+
+    /// Those behind an address.
+    pub fn clients_after(&self, after: Option<SocketAddrV4>) -> impl Iterator<Item = RelayClient> + use<'_> {
+        let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let clients = self.clients.range((begin, Bound::Unbounded));
+        clients.map(|(&address, client)| RelayClient { address, heard: client.heard })
     }
 
     /// Memory held, to about a tenth.

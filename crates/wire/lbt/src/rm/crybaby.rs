@@ -79,8 +79,8 @@ pub(super) struct AskerId(usize);
 
 impl Askers {
     pub(super) fn new(config: &SourceConfig) -> Askers {
-        let percent = u64::from(config.transport_lbtrm_retransmit_share_maximum);
-        let bps = config.transport_lbtrm_retransmit_rate_limit;
+        let percent = u64::from(config.retransmit_share_maximum);
+        let bps = config.retransmit_rate_limit;
         let share_bps = if percent >= 100 { 0 } else { (bps * percent / 100).max(1) };
         Askers { share_bps, entries: Vec::new(), events: VecDeque::new() }
     }

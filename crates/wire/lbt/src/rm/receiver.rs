@@ -5,7 +5,6 @@ use crate::delivery::{DeliverySink, EndReason};
 use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, NAK_NUMBERS_MAX, Phase, ReceiverTransport, RunId, Standing};
-use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtrm::{HEADER_LEN, Nak, Packet, SessionHeader};
 use crate::wire::list::NcfReason;
 use counters::table::{LbmDelivery, LbtrmNetworks, LbtrmReceiver};
@@ -58,8 +57,8 @@ impl Receiver {
         counters: Arc<LbtrmReceiver>,
         delivery_counters: Arc<LbmDelivery>,
     ) -> Result<Receiver, ConfigError> {
-        let preactivity = match config.transport_lbtrm_preactivity_timeout {
-            Duration::ZERO => config.transport_lbtrm_activity_timeout,
+        let preactivity = match config.preactivity_timeout {
+            Duration::ZERO => config.activity_timeout,
             span => span,
         };
         let transport = Listener { key, preactivity, networks: None };
@@ -160,9 +159,8 @@ impl ReceiverTransport for Listener {
         Nak::emit(self.key.session, numbers, out);
     }
 
-    fn write_report(&self, report: &[u8], out: &mut Vec<u8>) {
+    fn write_empty_nak(&self, out: &mut Vec<u8>) {
         Nak::emit_header(self.key.session, 0, 0, out);
-        emit_extension(out, SUBTYPE_REPORT, report);
     }
 
     fn feedback_to(&mut self) -> (SocketAddrV4, bool) {

@@ -76,7 +76,9 @@ impl SourceTransport for Multicast {
             Packet::parse(datagram).inspect_err(|_| transmitter.counters().nak_pckts_dropped.inc())?;
         match packet {
             Packet::Nak(nak) if nak.session == self.session && nak.numbers.is_empty() => {
-                if transmitter.on_report(now, nak.trailer, packer.window().unsent()) {
+                if !transmitter.on_answer(from, nak.trailer)
+                    && transmitter.on_report(now, nak.trailer, packer.window().unsent())
+                {
                     self.askers.tell(SourceEvent::TooSlow { address: from });
                 }
                 Ok(())
@@ -239,7 +241,7 @@ impl Source {
             repeats: Retransmitter::new(config, session::window_slots(config)),
             askers: Askers::new(config),
             lent: Lent::Nothing,
-            control: Vec::with_capacity(config.transport_lbtrm_datagram_max_size as usize),
+            control: Vec::with_capacity(config.datagram_max_size as usize),
         };
         Source::with_transport(config, transport, first, now, counters.session.clone())
     }

@@ -49,14 +49,14 @@
 //!
 //! | option | here | field | why |
 //! |---|---|---|---|
-//! | `transport_lbtru_connect_interval` | 100 ms | 100 ms | |
-//! | `transport_lbtru_connect_maximum` | 600 | 600 | |
-//! | `transport_lbtru_acknowledgement_interval` | 500 ms | 500 ms | |
-//! | `transport_lbtru_client_activity_timeout` | 10 s | 10 s | |
-//! | `transport_lbtru_maximum_clients` | 256 | none | memory and fan-out have a bound |
-//! | `transport_lbtru_nak_initial_backoff_interval` | 200 us, exact | 0 | reordering costs no NAK; there is no group to spread NAKs over |
-//! | `transport_lbtru_rate_interval` | 1 ms, token bucket | 100 ms, slots | as on LBT-RM |
-//! | `transport_lbtru_activity_timeout` | 10 s | 60 s | ten session messages; a receiver that stands still for longer than the source's client timeout needs more, if it is to go on afterwards |
+//! | `connect_interval` | 100 ms | 100 ms | |
+//! | `connect_maximum` | 600 | 600 | |
+//! | `acknowledgement_interval` | 500 ms | 500 ms | |
+//! | `client_activity_timeout` | 10 s | 10 s | |
+//! | `maximum_clients` | 256 | none | memory and fan-out have a bound |
+//! | `nak_initial_backoff_interval` | 200 us, exact | 0 | reordering costs no NAK; there is no group to spread NAKs over |
+//! | `rate_interval` | 1 ms, token bucket | 100 ms, slots | as on LBT-RM |
+//! | `activity_timeout` | 10 s | 60 s | ten session messages; a receiver that stands still for longer than the source's client timeout needs more, if it is to go on afterwards |
 
 mod clients;
 mod connection;

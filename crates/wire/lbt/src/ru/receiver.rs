@@ -5,7 +5,6 @@ use crate::delivery::{DeliverySink, EndReason};
 use crate::encryption::{PayloadKeys, SessionName};
 use crate::error::{Part, WireError};
 use crate::session::{self, Arrived, Feedback, NAK_NUMBERS_MAX, Phase, ReceiverTransport, RunId};
-use crate::wire::extension::{SUBTYPE_REPORT, emit_extension};
 use crate::wire::lbtru::{self, Body, FLAG_SYN, HEADER_LEN, OPTION_LEN, Options, Packet};
 use counters::table::{LbmDelivery, LbtruReceiver};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -42,7 +41,7 @@ impl Receiver {
         let out_max = HEADER_LEN + 4 + 4 * NAK_NUMBERS_MAX + OPTION_LEN + SEAL_LEN;
         let session = counters.session.clone();
         let transport = (Subscriber { connection, counters }, out_max);
-        Receiver::with_transport(&config.session(), transport, seed, now, session, delivery_counters)
+        Receiver::with_transport(&config.session, transport, seed, now, session, delivery_counters)
     }
 
     /// Takes only messages that are encrypted from now on.
@@ -138,9 +137,8 @@ impl ReceiverTransport for Subscriber {
         lbtru::emit_nak(Options::session(self.connection.session_id), numbers, out);
     }
 
-    fn write_report(&self, report: &[u8], out: &mut Vec<u8>) {
+    fn write_empty_nak(&self, out: &mut Vec<u8>) {
         lbtru::emit_nak(Options::session(self.connection.session_id), &[], out);
-        emit_extension(out, SUBTYPE_REPORT, report);
     }
 
     fn feedback_to(&mut self) -> (SocketAddrV4, bool) {

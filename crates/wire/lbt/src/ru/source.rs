@@ -195,22 +195,21 @@ impl Source {
         counters: Arc<LbtruSource>,
     ) -> Result<Source, ConfigError> {
         config.check()?;
-        let timeout = config.transport_lbtru_client_activity_timeout;
-        let datagram_max = config.transport_lbtru_datagram_max_size as usize;
-        let session = config.session();
+        let timeout = config.client_activity_timeout;
+        let datagram_max = config.session.datagram_max_size as usize;
         let transport = Unicast {
             session_id,
-            clients: Clients::new(config.transport_lbtru_maximum_clients as usize, timeout),
+            clients: Clients::new(config.maximum_clients as usize, timeout),
             greeter: Greeter::new(seed, timeout),
             fan: Fan::IDLE,
             lent: Lent::Nothing,
             to: [SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)],
             control: Vec::with_capacity(datagram_max),
             session_message: Vec::with_capacity(64),
-            config: session.clone(),
+            config: config.session.clone(),
             counters: counters.clone(),
         };
-        Source::with_transport(&session, transport, first, now, counters.session.clone())
+        Source::with_transport(&config.session, transport, first, now, counters.session.clone())
     }
 
     /// Encrypts all messages, from the first one on. `address` is the one that receivers see these datagrams come from;

@@ -109,6 +109,7 @@ mod tests {
 
     #[test]
     fn waits_stay_within_what_the_law_says() {
+        let _repeat = testkit::repeat!();
         let interval = Duration::from_micros(1_000);
         let mut rng = Rng::new(2);
         for _ in 0..10_000 {
@@ -122,6 +123,7 @@ mod tests {
 
     #[test]
     fn further_waits_double_after_five_naks_and_are_no_shorter_than_twice_the_quickest_repair() {
+        let _repeat = testkit::repeat!();
         let ms = Duration::from_millis;
         let at = |t: u64| Nanos::ZERO + ms(t);
         let mut retries = Retries::new(ms(10), ms(1_000));
@@ -152,6 +154,7 @@ mod tests {
 
     #[test]
     fn no_interval_is_no_wait() {
+        let _repeat = testkit::repeat!();
         let mut rng = Rng::new(3);
         for law in [NakLaw::Fixed, NakLaw::Uniform, NakLaw::Weighted { group_size: 1 }] {
             assert!(first_wait(law, Duration::ZERO, &mut rng) <= Duration::from_nanos(1), "{law:?}");

@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_set_of_numbers_under_random_use() {
-        for seed in 0..50 {
+        testkit::for_each_seed!(0..50, |seed| {
             let mut rng = Rng::new(seed);
             let (mut m, mut set) = (LossMap::new(1_000, 1_000_000), BTreeSet::new());
             let mut high = 0;
@@ -466,6 +466,6 @@ mod tests {
                 let in_ranges: Vec<u64> = m.gaps.iter().flat_map(|g| g.first..g.end).collect();
                 assert!(in_ranges.iter().eq(set.iter()), "seed {seed}");
             }
-        }
+        });
     }
 }

@@ -36,6 +36,7 @@ pub(crate) mod backoff;
 mod closing;
 mod ending;
 mod fill;
+mod inquiry;
 mod loss;
 mod pace;
 mod packer;
@@ -56,6 +57,7 @@ pub(crate) use announce::TSNI_LEN_MAX;
 pub use closing::Unsent;
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
+pub use inquiry::Inquiry;
 pub use packer::Packer;
 pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Standing, later};
 pub use receiver::{Feedback, Phase, Receiver, ReceiverTransport, Repair};
@@ -74,5 +76,5 @@ use crate::config::SourceConfig;
 
 /// How many datagrams the window of a source has numbers for.
 pub(crate) fn window_slots(config: &SourceConfig) -> usize {
-    window::slots(config.transport_lbtrm_transmission_window_size as usize)
+    window::slots(config.transmission_window_size as usize)
 }

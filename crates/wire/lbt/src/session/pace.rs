@@ -16,19 +16,17 @@ pub(super) struct Pace {
 impl Pace {
     /// `None` without congestion control.
     pub(super) fn new(config: &SourceConfig, now: Nanos) -> Option<Box<Pace>> {
-        let CongestionControl::Adaptive { minimum_rate, maximum_round_trip } =
-            config.transport_lbtrm_congestion_control
+        let CongestionControl::Adaptive { minimum_rate, maximum_round_trip } = config.congestion_control
         else {
             return None;
         };
-        let (limit, unit) =
-            (config.transport_lbtrm_data_rate_limit, config.transport_lbtrm_datagram_max_size);
+        let (limit, unit) = (config.data_rate_limit, config.datagram_max_size);
         Some(Box::new(Pace {
             controller: Controller::new(minimum_rate, limit, unit, maximum_round_trip, now),
-            interval: config.transport_lbtrm_rate_interval,
+            interval: config.rate_interval,
             depth_min: 2 * u64::from(unit),
             data_bps: limit,
-            repeat_bps: config.transport_lbtrm_retransmit_rate_limit,
+            repeat_bps: config.retransmit_rate_limit,
         }))
     }
 

@@ -83,9 +83,9 @@ impl Packer {
         first: Sqn,
         counters: Arc<ReliableSource>,
     ) -> Packer {
-        let datagram_max = config.transport_lbtrm_datagram_max_size as usize;
+        let datagram_max = config.datagram_max_size as usize;
         Packer {
-            window: Window::new(config.transport_lbtrm_transmission_window_size as usize, first),
+            window: Window::new(config.transmission_window_size as usize, first),
             open: Open::NONE,
             encryptor: None,
             cover: Cover::NONE,

@@ -57,10 +57,10 @@ impl Retransmitter {
         let list = |reason| NcfList { reason, numbers: Vec::new() };
         let ncfs = [NcfReason::DoNotRetry, NcfReason::Ignored, NcfReason::RetransmitDelay, NcfReason::Shed];
         Retransmitter {
-            enabled: config.transport_lbtrm_retransmit_rate_limit != 0,
-            ignore: config.transport_lbtrm_ignore_interval,
-            ignore_min: config.transport_lbtrm_ignore_interval,
-            queue_max: config.transport_lbtrm_retransmit_queue_maximum as usize,
+            enabled: config.retransmit_rate_limit != 0,
+            ignore: config.ignore_interval,
+            ignore_min: config.ignore_interval,
+            queue_max: config.retransmit_queue_maximum as usize,
             answers: Answers::new(answers),
             queue: VecDeque::new(),
             queued_bytes: 0,

@@ -1,6 +1,7 @@
 use super::announce::Announcer;
 use super::closing::Unsent;
 use super::fill::{Claim, MessageWriter, gathered_len};
+use super::inquiry::Inquiry;
 use super::packer::Packer;
 use super::runs::RunId;
 use super::send_error::SendError;
@@ -384,6 +385,11 @@ impl<T: SourceTransport> Source<T> {
     pub fn repeat_end(&mut self) {
         self.transport.forget_lent();
         self.packer.rewind();
+    }
+
+    /// What the receivers are asked, and what they answer.
+    pub fn inquiry(&mut self) -> &mut Inquiry {
+        self.transmitter.inquiry()
     }
 
     /// Memory held: window, queues, topics, and what the transport has besides.

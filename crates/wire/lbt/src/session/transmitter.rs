@@ -1,13 +1,16 @@
 //! When datagrams go out: rate limits, congestion control, session messages of a silent session; and what went out.
 
+use super::inquiry::Inquiry;
 use super::pace::Pace;
 use super::silence::SessionMessageSchedule;
 use super::window::{Run, Window};
 use crate::config::{SourceConfig, ns};
 use crate::congestion::{Report, Verdict};
+use crate::presence::Answer;
 use crate::rate::TokenBucket;
 use crate::wire::extension::{SUBTYPE_PULSE, SUBTYPE_REPORT, emit_extension, find_extension};
 use counters::table::ReliableSource;
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 use units::{Nanos, Sqn};
@@ -31,6 +34,8 @@ pub struct Transmitter {
     repeat_limit: TokenBucket,
     /// The rate, if congestion control moves it.
     pace: Option<Box<Pace>>,
+    /// What it asks its receivers, and what they answer.
+    inquiry: Inquiry,
     /// How often each datagram goes out.
     copies: u64,
     schedule: SessionMessageSchedule,
@@ -44,22 +49,21 @@ pub struct Transmitter {
 
 impl Transmitter {
     pub(super) fn new(config: &SourceConfig, now: Nanos, counters: Arc<ReliableSource>) -> Transmitter {
-        let depth_min = 2 * u64::from(config.transport_lbtrm_datagram_max_size);
-        let bucket = |bps| TokenBucket::new(bps, config.transport_lbtrm_rate_interval, depth_min, now);
+        let depth_min = 2 * u64::from(config.datagram_max_size);
+        let bucket = |bps| TokenBucket::new(bps, config.rate_interval, depth_min, now);
         let mut transmitter = Transmitter {
-            data_limit: bucket(config.transport_lbtrm_data_rate_limit),
-            repeat_limit: bucket(config.transport_lbtrm_retransmit_rate_limit),
+            data_limit: bucket(config.data_rate_limit),
+            repeat_limit: bucket(config.retransmit_rate_limit),
             pace: Pace::new(config, now),
+            inquiry: Inquiry::default(),
             copies: 1,
             schedule: SessionMessageSchedule::new(
-                config.transport_lbtrm_sm_minimum_interval,
-                config.transport_lbtrm_sm_maximum_interval,
+                config.sm_minimum_interval,
+                config.sm_maximum_interval,
                 now,
             ),
             run_count_max: config.transmit_run_maximum_count,
-            run_bytes_max: u64::from(
-                config.transmit_run_maximum_bytes.max(config.transport_lbtrm_datagram_max_size),
-            ),
+            run_bytes_max: u64::from(config.transmit_run_maximum_bytes.max(config.datagram_max_size)),
             sent: SentTotals::default(),
             asked: Nanos::ZERO,
             counters,
@@ -69,7 +73,7 @@ impl Transmitter {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.pace.as_ref().map_or(0, |p| p.memory_bytes())
+        self.pace.as_ref().map_or(0, |p| p.memory_bytes()) + self.inquiry.memory_bytes()
     }
 
     /// What went out.
@@ -196,6 +200,7 @@ impl Transmitter {
     /// A session message of `bytes`, all copies together, went out, with a pulse if there is congestion control.
     pub(crate) fn session_message_went_out(&mut self, now: Nanos, bytes: u64) {
         self.schedule.on_session_message(now);
+        self.inquiry.sent();
         let Some(pace) = &mut self.pace else { return };
         self.data_limit.take(bytes);
         if pace.controller.on_pulse_sent(now) {
@@ -242,16 +247,32 @@ impl Transmitter {
         pace.controller.round_trip_long() * 3 / 2
     }
 
-    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control.
+    /// Appends what congestion control says with session message `sm_sqn`, if there is congestion control, and what
+    /// the receivers are asked.
     pub(crate) fn emit_pulse(&mut self, now: Nanos, sm_sqn: u32, out: &mut Vec<u8>) {
         if let Some(pace) = &mut self.pace {
             emit_extension(out, SUBTYPE_PULSE, &pace.controller.pulse(now, sm_sqn).emit());
         }
+        self.inquiry.emit(out);
     }
 
-    /// When a session message is due for congestion control.
+    /// When a session message is due for congestion control, or to ask the receivers something.
     pub(crate) fn pulse_due(&self) -> Nanos {
-        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due())
+        self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due()).min(self.inquiry.due())
+    }
+
+    /// What the receivers are asked, and what they answer.
+    pub(super) fn inquiry(&mut self) -> &mut Inquiry {
+        &mut self.inquiry
+    }
+
+    /// Takes what a NAK of no numbers says, if that is an answer.
+    pub(crate) fn on_answer(&mut self, from: SocketAddrV4, trailer: &[u8]) -> bool {
+        let Some(answer) = Answer::find(trailer) else { return false };
+        if !self.inquiry.take(from, answer) {
+            self.counters.nak_pckts_dropped.inc();
+        }
+        true
     }
 
     /// Tells congestion control of datagrams that went out, new or again.

@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_in_the_window_is_whole_and_its_bytes_are_bounded() {
-        for seed in 0..10 {
+        testkit::for_each_seed!(0..10, |seed| {
             let mut rng = Rng::new(seed);
             let mut window = Window::new(65_536, Sqn(u32::MAX - 50));
             for _ in 0..500 {
@@ -310,12 +310,12 @@ mod tests {
                 assert_eq!(total, window.live_bytes());
                 assert!(total <= window.capacity());
             }
-        }
+        });
     }
 
     #[test]
     fn memory_is_had_ahead_of_the_datagrams_and_what_they_hold_stays() {
-        for seed in 0..4 {
+        testkit::for_each_seed!(0..4, |seed| {
             let mut rng = Rng::new(seed);
             let mut window = Window::new(1 << 18, Sqn(0));
             assert_eq!(window.committed, 0, "an idle window has nothing");
@@ -340,7 +340,7 @@ mod tests {
                 }
             }
             assert_eq!(window.committed, 1 << 18, "the ring went round");
-        }
+        });
     }
 
     #[test]

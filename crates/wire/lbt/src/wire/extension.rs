@@ -32,6 +32,10 @@ pub const SUBTYPE_RUN: u16 = 0x5404;
 pub const SUBTYPE_ENCRYPTION: u16 = 0x5405;
 /// A receiver of LBT-RU leaves, with an ACK: it has all it wants of the session.
 pub const SUBTYPE_LEAVE: u16 = 0x5406;
+/// A source asks who receives topics, with a session message or in its stream: see [`crate::presence`].
+pub const SUBTYPE_QUERY: u16 = 0x5407;
+/// A receiver answers that it does, with a NAK of no numbers or on its connection: see [`crate::presence`].
+pub const SUBTYPE_PRESENCE: u16 = 0x5408;
 
 const FLAGS_MAY_BE_IGNORED: u8 = 0xC0;
 const EXTOPT: u8 = 0xFE;

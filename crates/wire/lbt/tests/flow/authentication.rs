@@ -29,7 +29,7 @@ fn signed(source: &SourceConfig, source_keys: Keys, receiver_keys: &Keys, nodes:
 #[test]
 fn a_lossy_session_is_the_same_with_codes() {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 64 << 10,
+        transmission_window_size: 64 << 10,
         maximum_message_size: 32 << 10,
         transport_session_maximum_buffer: 32 << 10,
         ..SourceConfig::default()
@@ -139,6 +139,7 @@ fn what_is_not_signed_is_for_everybody() {
 /// Two sources behind a narrow link with congestion control, retransmissions and keyed codes.
 #[test]
 fn signed_packets_are_what_the_dissectors_expect() {
+    let _repeat = testkit::repeat!();
     let plan = LinkPlan {
         bits_per_second: 5_000_000,
         queue_bytes: 20_000,
@@ -147,8 +148,7 @@ fn signed_packets_are_what_the_dissectors_expect() {
         reports: true,
     };
     let mut link = Link::new(plan);
-    let config =
-        SourceConfig { transport_lbtrm_datagram_max_size: 1_472 + SEAL_LEN as u32, ..adaptive(20_000_000) };
+    let config = SourceConfig { datagram_max_size: 1_472 + SEAL_LEN as u32, ..adaptive(20_000_000) };
     for _ in 0..2 {
         link.add(&config, Duration::ZERO, &[None]);
     }

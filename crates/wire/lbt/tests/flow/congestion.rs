@@ -80,6 +80,7 @@ fn least_to_most(got: &[u64]) -> f64 {
 
 #[test]
 fn over_ten_seconds_equal_sources_differ_by_less_than_a_tenth() {
+    let _repeat = testkit::repeat!();
     for (mbit, queue_ms, flows, stagger_ms) in [
         (40, 50, 4, 0),
         (40, 50, 4, 100),
@@ -110,6 +111,7 @@ fn over_ten_seconds_equal_sources_differ_by_less_than_a_tenth() {
 
 #[test]
 fn a_queue_that_is_short_and_full_does_not_pass_for_none() {
+    let _repeat = testkit::repeat!();
     for (mbit, queue_ms, flows) in [(20, 20, 4), (40, 20, 8), (40, 5, 8)] {
         let plan = link(mbit, queue_ms, 100);
         let mut link = Link::new(plan);
@@ -132,10 +134,7 @@ fn a_queue_that_is_short_and_full_does_not_pass_for_none() {
 #[test]
 fn without_congestion_control_a_link_wastes() {
     let plan = link(10, 50, 100);
-    let fixed = SourceConfig {
-        transport_lbtrm_congestion_control: CongestionControl::None,
-        ..adaptive(10 * MBIT / 3)
-    };
+    let fixed = SourceConfig { congestion_control: CongestionControl::None, ..adaptive(10 * MBIT / 3) };
     let (mut link, got) = shared(plan, 4, &fixed);
     let share = goodput(&plan, &got);
     let all = link.dropped + link.carried;
@@ -160,6 +159,7 @@ fn loss_without_a_queue_does_not_lower_the_rate() {
 
 #[test]
 fn below_the_floor_a_receiver_is_named() {
+    let _repeat = testkit::repeat!();
     let mut link = Link::new(link(50, 20, 100));
     let slow = Tail { bits_per_second: 200_000, queue_bytes: 20_000, free_at: Nanos::ZERO };
     link.add(&adaptive(20 * MBIT), Duration::ZERO, &[None, Some(slow)]);
@@ -177,6 +177,7 @@ fn below_the_floor_a_receiver_is_named() {
 
 #[test]
 fn a_hundred_receivers_report_hardly_more_than_one() {
+    let _repeat = testkit::repeat!();
     let reports = |nodes: usize| {
         let mut link = Link::new(link(8, 20, 100));
         link.add(&adaptive(10 * MBIT), Duration::ZERO, &vec![None; nodes]);
@@ -204,6 +205,7 @@ fn without_reports_the_rate_goes_by_naks() {
 
 #[test]
 fn both_rate_limits_hold_while_the_rate_moves() {
+    let _repeat = testkit::repeat!();
     let mut link = Link::new(link(20, 20, 100));
     link.add(&adaptive(100 * MBIT), Duration::ZERO, &[None]);
     let counters = link.flows[0].counters.clone();

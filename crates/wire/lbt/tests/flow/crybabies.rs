@@ -40,9 +40,9 @@ fn of_a_hundred_receivers_that_lose_the_same_datagram_few_ask_for_it() {
 /// A rate of retransmission that is a tenth of what the crybaby asks for.
 fn narrow() -> SourceConfig {
     SourceConfig {
-        transport_lbtrm_data_rate_limit: 100_000_000,
-        transport_lbtrm_retransmit_rate_limit: 2_000_000,
-        transport_lbtrm_retransmit_queue_maximum: 64,
+        data_rate_limit: 100_000_000,
+        retransmit_rate_limit: 2_000_000,
+        retransmit_queue_maximum: 64,
         ..SourceConfig::default()
     }
 }
@@ -110,6 +110,7 @@ fn addresses_beyond_the_table_push_out_the_one_that_was_silent_longest() {
 /// wait in the same buffer.
 #[test]
 fn a_receiver_that_is_behind_does_not_ask_for_what_waits_in_its_own_buffer() {
+    let _repeat = testkit::repeat!();
     const MBIT: u64 = 1_000_000;
     for buffer_ms in [20, 200, 500] {
         let plan = LinkPlan {
@@ -119,10 +120,7 @@ fn a_receiver_that_is_behind_does_not_ask_for_what_waits_in_its_own_buffer() {
             random_loss: 0.0,
             reports: true,
         };
-        let fixed = SourceConfig {
-            transport_lbtrm_congestion_control: CongestionControl::None,
-            ..adaptive(20 * MBIT)
-        };
+        let fixed = SourceConfig { congestion_control: CongestionControl::None, ..adaptive(20 * MBIT) };
         let bits_per_second = 16 * MBIT;
         let queue_bytes = bits_per_second / 8 * buffer_ms / 1_000;
         let mut link = Link::new(plan);

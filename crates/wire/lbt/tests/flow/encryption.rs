@@ -80,7 +80,7 @@ fn lossy(group: &mut Group) {
 #[test]
 fn a_lossy_session_delivers_the_same_encrypted() {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 64 << 10,
+        transmission_window_size: 64 << 10,
         maximum_message_size: 32 << 10,
         transport_session_maximum_buffer: 32 << 10,
         ..SourceConfig::default()
@@ -206,7 +206,7 @@ fn datagrams_of_an_earlier_run_are_refused_and_a_new_run_is_heard() {
     assert_eq!(hear(&mut group, &old[1]), Err(WireError::Undeciphered { key: Some(1) }));
     assert_eq!(hear(&mut group, &new[1]), Ok(()));
     // A source whose clock was set back is heard once the run of before is silent.
-    group.now += ReceiverConfig::default().transport_lbtrm_activity_timeout;
+    group.now += ReceiverConfig::default().activity_timeout;
     assert_eq!(hear(&mut group, &old[2]), Ok(()));
     assert_eq!(hear(&mut group, &new[3]), Ok(()), "a newer one at once");
 }
@@ -285,7 +285,7 @@ fn a_receiver_without_payload_keys_delivers_nothing_and_asks_for_nothing() {
     let node = &mut group.nodes[0];
     assert_eq!(node.tally.messages, 0);
     assert_eq!(node.counters.dgrams_no_payload_key.get(), 43);
-    let heard = ReceiverConfig::default().transport_lbtrm_activity_timeout;
+    let heard = ReceiverConfig::default().activity_timeout;
     assert!(node.receiver.repair().heard + heard > group.now, "the session is alive");
     // It asks for what is missing, once it is known to be, and no more for what it has.
     let due = node.receiver.next_wakeup().max(group.now);

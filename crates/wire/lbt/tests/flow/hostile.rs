@@ -59,7 +59,7 @@ fn mutated(rng: &mut Rng, mut packet: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn whatever_is_reported_the_rate_stays_within_its_bounds() {
-    for seed in 0..4 {
+    testkit::for_each_seed!(0..4, |seed| {
         let mut rng = Rng::new(seed);
         let mut group = Group::new(&adaptive(LIMIT), &ReceiverConfig::default(), 1);
         for step in 0..5_000u64 {
@@ -84,11 +84,12 @@ fn whatever_is_reported_the_rate_stays_within_its_bounds() {
         let c = &group.counters;
         assert!(c.reports_rcved.get() > 100 && c.nak_pckts_dropped.get() > 10, "seed {seed}: {c:?}");
         while group.source.poll_event().is_some() {}
-    }
+    });
 }
 
 #[test]
 fn without_the_key_no_pulse_report_or_nak_has_an_effect() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(9);
     let mut group = Group::new(&SourceConfig::default(), &ReceiverConfig::default(), 1);
     group.source.authenticate(keys(1, None), SOURCE);
@@ -114,6 +115,7 @@ fn without_the_key_no_pulse_report_or_nak_has_an_effect() {
 
 #[test]
 fn any_bytes_are_searched_for_extensions_without_harm() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(4);
     for _ in 0..100_000 {
         let mut bytes = Vec::new();

@@ -80,9 +80,9 @@ pub(crate) struct Link {
 /// Sources as they are by default, with a limit and a floor.
 pub(crate) fn adaptive(limit: u64) -> SourceConfig {
     SourceConfig {
-        transport_lbtrm_data_rate_limit: limit,
-        transport_lbtrm_retransmit_rate_limit: limit / 5,
-        transport_lbtrm_congestion_control: CongestionControl::Adaptive {
+        data_rate_limit: limit,
+        retransmit_rate_limit: limit / 5,
+        congestion_control: CongestionControl::Adaptive {
             minimum_rate: 500_000,
             maximum_round_trip: Duration::from_millis(30),
         },
@@ -139,10 +139,8 @@ impl Link {
         let mut source = Source::new(config, session, begins, counters.clone()).expect("allowed");
         let topic = source.add_topic(begins, 7);
         let key = SessionKey { source: source_of(flow), session };
-        let receiver = ReceiverConfig {
-            transport_lbtrm_activity_timeout: Duration::from_secs(1_000),
-            ..ReceiverConfig::default()
-        };
+        let receiver =
+            ReceiverConfig { activity_timeout: Duration::from_secs(1_000), ..ReceiverConfig::default() };
         let node = |n: usize| Node::new(&receiver, key, 7, (flow * 1_000 + n + 1) as u64);
         let nodes = tails.iter().enumerate().map(|(n, tail)| (node(n), *tail)).collect();
         self.flows.push(Flow { source, counters, topic, begins, ends: Nanos::NEVER, nodes });

@@ -1,20 +1,18 @@
 //! Late join and off-transport recovery under a seeded network and a virtual clock: live datagrams are lost,
-//! connections are cut, sources die, receivers join at any time. `SEED=… cargo test --test recovery` repeats a
-//! failing run alone.
+//! connections are cut, sources die, receivers join at any time. A failing run prints the command that
+//! repeats it alone.
 
 #[path = "../support/ciphers.rs"]
 mod ciphers;
 mod oracle;
-#[path = "../support/seeds.rs"]
-mod seeds;
 mod world;
 mod written;
 
 use counters::table::{LbmRecovery, LbmRetention};
-use seeds::{for_each_seed, only_seed};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::repeat::is_one_seed;
 use tickcast_lbt::config::{RecoveryConfig, RetentionConfig};
 use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost, Via};
 use tickcast_lbt::recovery::{RecoveryError, Requester, Responder};
@@ -26,8 +24,8 @@ use world::{Outcome, Weather, World};
 #[test]
 fn whatever_is_lost_cut_or_dies_each_number_is_delivered_or_reported_once_in_its_place() {
     let mut total = Outcome::default();
-    for_each_seed(0..80, |seed| total.add(&World::new(seed, Weather::Foul).run()));
-    if only_seed().is_none() {
+    testkit::for_each_seed!(0..80, |seed| total.add(&World::new(seed, Weather::Foul).run()));
+    if !is_one_seed() {
         // the runs must have seen what they are meant to test
         assert!(total.late_join > 10_000 && total.otr > 5_000 && total.lost > 100, "{total:?}");
         assert!(total.cuts > 50 && total.deaths > 10 && total.unavailable > 100, "{total:?}");
@@ -39,16 +37,17 @@ fn whatever_is_lost_cut_or_dies_each_number_is_delivered_or_reported_once_in_its
 #[test]
 fn with_a_source_that_lives_nothing_retained_is_lost() {
     let mut total = Outcome::default();
-    for_each_seed(0..40, |seed| {
+    testkit::for_each_seed!(0..40, |seed| {
         let outcome = World::new(seed, Weather::Rainy).run();
         assert_eq!((outcome.lost_within, outcome.late_begins), (0, 0), "{outcome:?}");
         total.add(&outcome);
     });
-    assert!(only_seed().is_some() || (total.late_join > 5_000 && total.otr > 2_000), "{total:?}");
+    assert!(is_one_seed() || (total.late_join > 5_000 && total.otr > 2_000), "{total:?}");
 }
 
 #[test]
 fn a_run_repeats_exactly_from_its_seed() {
+    let _repeat = testkit::repeat!();
     let run = |seed| format!("{:?}", World::new(seed, Weather::Foul).run());
     assert_eq!(run(5), run(5));
     assert_ne!(run(5), run(6));

@@ -111,11 +111,8 @@ impl World {
     pub(crate) fn new(seed: u64, weather: Weather) -> World {
         let mut rng = Rng::new(seed);
         let foul = weather == Weather::Foul;
-        let config = SourceConfig {
-            transport_lbtrm_datagram_max_size: 500,
-            maximum_message_size: 8_000,
-            ..SourceConfig::default()
-        };
+        let config =
+            SourceConfig { datagram_max_size: 500, maximum_message_size: 8_000, ..SourceConfig::default() };
         let counters = Arc::new(LbtrmSource::default());
         let mut source = Source::new(&config, SESSION, Nanos::ZERO, counters).expect("allowed");
         let retention = RetentionConfig {
@@ -342,9 +339,9 @@ impl World {
 impl Node {
     fn draw(rng: &mut Rng, foul: bool) -> Node {
         let receiver = ReceiverConfig {
-            transport_lbtrm_send_naks: false,
-            transport_lbtrm_nak_generation_interval: MS * (20 + rng.below(20) as u32),
-            transport_lbtrm_activity_timeout: MS * 1_500,
+            send_naks: false,
+            nak_generation_interval: MS * (20 + rng.below(20) as u32),
+            activity_timeout: MS * 1_500,
             ..ReceiverConfig::default()
         };
         let config = RecoveryConfig {

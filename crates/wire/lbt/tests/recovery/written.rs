@@ -70,10 +70,10 @@ fn every_closed_datagram_is_given_once_in_clear_whether_sent_or_not_signed_and_e
 #[test]
 fn what_has_left_the_window_is_passed_over() {
     let config = SourceConfig {
-        transport_lbtrm_transmission_window_size: 65_536,
+        transmission_window_size: 65_536,
         transport_session_maximum_buffer: 32_768,
         maximum_message_size: 8_000,
-        transport_lbtrm_data_rate_limit: 0,
+        data_rate_limit: 0,
         ..SourceConfig::default()
     };
     let mut source = source(&config);

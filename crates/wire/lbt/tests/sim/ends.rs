@@ -242,29 +242,32 @@ pub(crate) fn session_of(transport: Transport, datagram: &[u8]) -> Option<u32> {
 }
 
 fn unicast_source(c: &SourceConfig) -> LbtruSourceConfig {
-    LbtruSourceConfig {
-        transport_lbtru_datagram_max_size: c.transport_lbtrm_datagram_max_size,
+    let session = SourceConfig {
+        datagram_max_size: c.datagram_max_size,
         implicit_batching_minimum_length: c.implicit_batching_minimum_length,
         implicit_batching_interval: c.implicit_batching_interval,
-        transport_lbtru_retransmit_rate_limit: c.transport_lbtrm_retransmit_rate_limit,
-        transport_lbtru_transmission_window_size: c.transport_lbtrm_transmission_window_size,
+        retransmit_rate_limit: c.retransmit_rate_limit,
+        transmission_window_size: c.transmission_window_size,
         transport_session_maximum_buffer: c.transport_session_maximum_buffer,
-        transport_lbtru_retransmit_queue_maximum: c.transport_lbtrm_retransmit_queue_maximum,
+        retransmit_queue_maximum: c.retransmit_queue_maximum,
         maximum_message_size: c.maximum_message_size,
-        ..LbtruSourceConfig::default()
-    }
+        ..SourceConfig::default()
+    };
+    LbtruSourceConfig { session, ..LbtruSourceConfig::default() }
 }
 
 fn unicast_receiver(c: &ReceiverConfig) -> LbtruReceiverConfig {
-    LbtruReceiverConfig {
-        transport_lbtru_nak_generation_interval: c.transport_lbtrm_nak_generation_interval,
-        transport_lbtru_send_naks: c.transport_lbtrm_send_naks,
+    let standard = LbtruReceiverConfig::default();
+    let session = ReceiverConfig {
+        nak_generation_interval: c.nak_generation_interval,
+        send_naks: c.send_naks,
         late_start: c.late_start,
         maximum_missing: c.maximum_missing,
         maximum_gaps: c.maximum_gaps,
         delivery: c.delivery.clone(),
-        ..LbtruReceiverConfig::default()
-    }
+        ..standard.session
+    };
+    LbtruReceiverConfig { session, ..standard }
 }
 
 /// Bytes that a receiver of the plan may hold at most: what is held after gaps with its index, messages

@@ -13,17 +13,15 @@ mod outcome;
 #[path = "../support/pcap.rs"]
 mod pcap;
 mod plan;
-#[path = "../support/seeds.rs"]
-mod seeds;
 mod world;
 
 use ends::{DATA_FROM, SOURCE, Transport, UCAST_PORT, UNICAST_SOURCE, node_address};
 use outcome::Outcome;
 use pcap::Capture;
 use plan::{MS, Plan, Weather};
-use seeds::{for_each_seed, usual_seeds};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
+use testkit::repeat::seeds_are_usual;
 use units::Nanos;
 use world::World;
 
@@ -35,7 +33,7 @@ const FAIR_RUNS: u64 = 50;
 
 /// Runs each seed, or the one named by `SEED`; the plan of a failing one is printed.
 fn run_seeds(weather: Weather, count: u64, mut check: impl FnMut(&Plan, &Outcome)) {
-    for_each_seed(0..count, |seed| {
+    testkit::for_each_seed!(0..count, |seed| {
         let plan = Plan::draw(seed, weather);
         let mut on_panic = PrintOnDrop(Some(&plan));
         let outcome = World::new(plan.clone()).run();
@@ -58,7 +56,7 @@ impl Drop for PrintOnDrop<'_> {
 fn under_any_weather_order_and_content_hold_and_every_hole_is_reported_once_in_its_place() {
     let mut total = Outcome::default();
     run_seeds(Weather::Foul, FOUL_RUNS, |_, outcome| total.add(outcome));
-    if usual_seeds() {
+    if seeds_are_usual() {
         // the runs must have seen what they are meant to test
         assert!(total.dropped > 50_000 && total.damaged > 1_000 && total.delivered > 500_000, "{total:?}");
         assert!(total.lost > 1_000 && total.recovered > 20_000 && total.confirmed > 1_000, "{total:?}");
@@ -72,7 +70,7 @@ fn at_five_per_cent_loss_everything_is_recovered_with_few_naks_and_retransmissio
         assert_eq!(outcome.lost, 0, "{outcome:?}");
         total[usize::from(plan.transport == Transport::Lbtru)].add(outcome);
     });
-    for total in total.iter().filter(|_| usual_seeds()) {
+    for total in total.iter().filter(|_| seeds_are_usual()) {
         assert!(total.recovered > 1_000, "{total:?}");
         // 5 % of NAKs and of retransmissions are lost too; reordering beyond the first wait costs some
         assert!(total.naks * 10 <= total.missed * 15, "{total:?}");
@@ -94,6 +92,7 @@ fn without_faults_nobody_asks_for_anything() {
 
 #[test]
 fn a_run_repeats_exactly_from_its_seed() {
+    let _repeat = testkit::repeat!();
     let run = |seed| {
         let mut world = World::new(Plan::draw(seed, Weather::Foul));
         let outcome = world.run();

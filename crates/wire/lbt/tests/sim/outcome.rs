@@ -68,8 +68,8 @@ impl Outcome {
     /// generation interval.
     fn check_naks(&self, node: &Node, heard: &Heard) {
         let config = &node.plan.config;
-        let wait = config.transport_lbtrm_nak_backoff_interval / 2;
-        let each = config.transport_lbtrm_nak_generation_interval.div_duration_f64(wait) as u64 + 2;
+        let wait = config.nak_backoff_interval / 2;
+        let each = config.nak_generation_interval.div_duration_f64(wait) as u64 + 2;
         let (naks, missed) = (heard.counters.naks_sent.get(), heard.counters.lost.get());
         assert!(naks <= each * missed, "{naks} NAKs for {missed} missing datagrams");
     }

@@ -113,9 +113,9 @@ impl NodePlan {
             ..ReceiverConfig::default()
         };
         if weather == Weather::Foul {
-            config.transport_lbtrm_send_naks = rng.chance(0.9);
+            config.send_naks = rng.chance(0.9);
             if rng.chance(0.3) {
-                config.transport_lbtrm_nak_generation_interval = MS * 40;
+                config.nak_generation_interval = MS * 40;
             }
             if rng.chance(0.2) {
                 config.maximum_missing = 20 + rng.below(100) as u32;
@@ -167,24 +167,24 @@ fn draw_link(rng: &mut Rng, length: Duration, weather: Weather) -> LinkPlan {
 fn draw_source(rng: &mut Rng, foul: bool) -> SourceConfig {
     let mut config = SourceConfig::default();
     if rng.chance(0.3) {
-        config.transport_lbtrm_datagram_max_size = 500 + rng.below(8_500) as u32;
+        config.datagram_max_size = 500 + rng.below(8_500) as u32;
     }
     if rng.chance(0.3) {
         config.implicit_batching_minimum_length = 1 + rng.below(3_000) as u32;
         config.implicit_batching_interval = MS * 2;
     }
     config.maximum_message_size = 16 << 10;
-    config.transport_lbtrm_transmission_window_size = 8 << 20;
+    config.transmission_window_size = 8 << 20;
     if foul {
         if rng.chance(0.3) {
-            config.transport_lbtrm_retransmit_rate_limit = 2_000_000;
-            config.transport_lbtrm_retransmit_queue_maximum = 50;
+            config.retransmit_rate_limit = 2_000_000;
+            config.retransmit_queue_maximum = 50;
         }
         if rng.chance(0.1) {
-            config.transport_lbtrm_retransmit_rate_limit = 0;
+            config.retransmit_rate_limit = 0;
         }
         if rng.chance(0.2) {
-            config.transport_lbtrm_transmission_window_size = 128 << 10;
+            config.transmission_window_size = 128 << 10;
             config.transport_session_maximum_buffer = 32 << 10;
         }
     }

@@ -123,7 +123,7 @@ impl World {
         let (mut source, counters) = Sender::new(self.plan.transport, &self.plan.source, id, first, self.now);
         let topics =
             (0..self.plan.topics).map(|i| source.add_topic_at(self.now, FIRST_TOPIC + i, first)).collect();
-        let queue = 64 * self.plan.source.transport_lbtrm_retransmit_queue_maximum as usize;
+        let queue = 64 * self.plan.source.retransmit_queue_maximum as usize;
         let memory_max = source.memory_bytes() + (self.nodes.len() + 1) * (queue + (128 << 10));
         let sent = Sent::default();
         self.sessions.push(Session { source, id, topics, sent, counters, memory_max });

@@ -5,7 +5,7 @@ use counters::table::{LbmDelivery, LbtruReceiver, LbtruSource};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
-use tickcast_lbt::config::{LbtruReceiverConfig, LbtruSourceConfig};
+use tickcast_lbt::config::{LbtruReceiverConfig, LbtruSourceConfig, SourceConfig};
 use tickcast_lbt::ru::{Receiver, SessionKey, Source, TopicId};
 use tickcast_lbt::wire::lbtru::{Body, Options, Packet, emit_nak};
 use units::{Nanos, Sqn};
@@ -45,12 +45,13 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(change: impl FnOnce(&mut LbtruSourceConfig)) -> Bench {
-        let mut config = LbtruSourceConfig {
-            transport_lbtru_data_rate_limit: 0,
-            transport_lbtru_transmission_window_size: 1 << 20,
+        let session = SourceConfig {
+            data_rate_limit: 0,
+            transmission_window_size: 1 << 20,
             maximum_message_size: 1 << 19,
-            ..LbtruSourceConfig::default()
+            ..SourceConfig::default()
         };
+        let mut config = LbtruSourceConfig { session, ..LbtruSourceConfig::default() };
         change(&mut config);
         let counters = Arc::new(LbtruSource::default());
         let source = Source::new(&config, ID, 1, Nanos::ZERO, counters.clone());

@@ -51,7 +51,7 @@ fn an_encrypted_session_connects_recovers_ends_and_is_what_the_dissectors_expect
 
 #[test]
 fn the_shortest_datagrams_have_room_for_messages_announcements_and_fragments() {
-    let mut b = encrypted(1, |c| c.transport_lbtru_datagram_max_size = 500);
+    let mut b = encrypted(1, |c| c.session.datagram_max_size = 500);
     b.source.authenticate(keys(1, None), *SOURCE.ip());
     b.ends[0].receiver.authenticate(keys(1, None));
     b.pass(|_, _| true);

@@ -64,7 +64,7 @@ fn a_late_start_gets_what_the_source_still_has() {
     let mut b = Bench::new(|_| {});
     b.publish_many(20);
     b.pass(|_, _| true);
-    let at = b.add_receiver(|c| c.late_start = true);
+    let at = b.add_receiver(|c| c.session.late_start = true);
     b.run(MS * 100, |_, _| true);
     assert_eq!(payloads(&b.ends[at].log.events), (0..20).collect::<Vec<_>>());
 }
@@ -117,7 +117,7 @@ fn an_acknowledgement_that_is_lost_is_repeated_within_a_connect_interval() {
 #[test]
 fn a_source_that_does_not_answer_is_asked_so_often_and_no_more() {
     let mut b = Bench::new(|_| {});
-    let at = b.add_receiver(|c| c.transport_lbtru_connect_maximum = 20);
+    let at = b.add_receiver(|c| c.connect_maximum = 20);
     b.run(MS * 1_950, |_, _| false);
     assert_eq!(b.ends[at].counters.connection.creqs_sent.get(), 20);
     assert!(!b.ends[at].receiver.has_ended());
@@ -218,7 +218,7 @@ fn an_acknowledgement_makes_a_client_only_with_the_sessions_id_and_a_number_of_i
 
 #[test]
 fn more_clients_than_allowed_are_refused() {
-    let mut b = Bench::new(|c| c.transport_lbtru_maximum_clients = 2);
+    let mut b = Bench::new(|c| c.maximum_clients = 2);
     b.add_receivers(3);
     b.run(CONNECT * (RESET_INTERVALS + 1), |_, _| true);
     assert_eq!(b.source.clients().count(), 2);
@@ -296,7 +296,7 @@ fn a_client_is_behind_until_it_has_heard_of_the_last_datagram() {
 #[test]
 fn a_client_that_was_dropped_connects_again_and_recovers_what_it_missed() {
     let mut b = Bench::new(|_| {});
-    b.add_receiver(|c| c.transport_lbtru_activity_timeout = Duration::from_secs(60));
+    b.add_receiver(|c| c.session.activity_timeout = Duration::from_secs(60));
     b.pass(|_, _| true);
     b.publish_many(1);
     b.pass(|_, _| true);
@@ -422,8 +422,8 @@ fn what_one_client_was_just_sent_again_is_sent_again_to_another_that_lost_it_too
 #[test]
 fn clients_take_turns_at_the_retransmission_rate() {
     let mut b = Bench::new(|c: &mut LbtruSourceConfig| {
-        c.transport_lbtru_retransmit_rate_limit = 1_000_000;
-        c.transport_lbtru_datagram_max_size = 500;
+        c.session.retransmit_rate_limit = 1_000_000;
+        c.session.datagram_max_size = 500;
     });
     b.add_receivers(2);
     b.pass(|_, _| true);
@@ -449,8 +449,8 @@ fn clients_take_turns_at_the_retransmission_rate() {
 #[test]
 fn the_data_rate_counts_each_clients_copy() {
     let mut b = Bench::new(|c: &mut LbtruSourceConfig| {
-        c.transport_lbtru_data_rate_limit = 80_000_000;
-        c.transport_lbtru_retransmit_rate_limit = 8_000_000;
+        c.session.data_rate_limit = 80_000_000;
+        c.session.retransmit_rate_limit = 8_000_000;
     });
     b.add_receivers(5);
     b.pass(|_, _| true);
@@ -574,7 +574,7 @@ fn a_source_that_started_again_is_another_session_for_its_old_receivers() {
 
 #[test]
 fn clients_that_come_and_go_unasked_are_remembered_to_a_bound() {
-    let mut b = Bench::new(|c| c.transport_lbtru_maximum_clients = 3);
+    let mut b = Bench::new(|c| c.maximum_clients = 3);
     for n in 0..30 {
         b.ack(address(n), ID, u32::MAX);
         b.now += Duration::from_secs(11);

@@ -30,10 +30,10 @@ struct Narrow {
 impl Narrow {
     fn new(clients: usize, control: CongestionControl) -> Narrow {
         let mut b = Bench::new(|c: &mut LbtruSourceConfig| {
-            c.transport_lbtru_data_rate_limit = 400_000_000;
-            c.transport_lbtru_retransmit_rate_limit = 80_000_000;
-            c.transport_lbtru_congestion_control = control;
-            c.transport_lbtru_transmission_window_size = 8 << 20;
+            c.session.data_rate_limit = 400_000_000;
+            c.session.retransmit_rate_limit = 80_000_000;
+            c.session.congestion_control = control;
+            c.session.transmission_window_size = 8 << 20;
         });
         b.add_receivers(clients);
         let (queue, down, up) = (VecDeque::new(), VecDeque::new(), VecDeque::new());

@@ -12,12 +12,12 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[test]
 fn a_connection_that_says_little_for_a_month_stands_and_repairs_in_time_and_then_ends_at_both_ends() {
     let mut b = Bench::new(|c| {
-        c.transport_lbtru_sm_maximum_interval = Duration::from_secs(10);
-        c.transport_lbtru_client_activity_timeout = Duration::from_secs(60);
+        c.session.sm_maximum_interval = Duration::from_secs(10);
+        c.client_activity_timeout = Duration::from_secs(60);
     });
     b.add_receiver(|c| {
-        c.transport_lbtru_acknowledgement_interval = Duration::from_secs(10);
-        c.transport_lbtru_activity_timeout = Duration::from_secs(60);
+        c.acknowledgement_interval = Duration::from_secs(10);
+        c.session.activity_timeout = Duration::from_secs(60);
     });
     b.run(MS, |_, _| true);
     assert_eq!(b.source.clients().count(), 1);

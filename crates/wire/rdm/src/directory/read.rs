@@ -90,7 +90,8 @@ fn info(list: &[u8], whole: bool) -> Result<InfoElements, RdmError> {
     for element in known_elements(list, None)? {
         let e = element?;
         match e.element {
-            Element::Name => info.name = e.name()?,
+            // A blank name is one: whoever follows the directory says what becomes of the service.
+            Element::Name => info.name = Some(e.name()?.unwrap_or_default()),
             Element::Vendor => info.vendor = e.text()?,
             Element::IsSource => info.is_source = e.flag()?,
             Element::Capabilities => info.capabilities = capabilities(&e)?,

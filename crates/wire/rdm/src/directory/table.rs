@@ -11,7 +11,8 @@ use crate::{Element, OwnedState, Part, RdmError};
 /// A server builds one with [`insert`](Directory::insert), [`change`](Directory::change) and
 /// [`remove`](Directory::remove), which return the delta to send on. A consumer feeds one with what it
 /// receives: [`apply_refresh`](Directory::apply_refresh) and [`apply_update`](Directory::apply_update), which
-/// return what changed. A message takes effect as a whole or, if anything in it is wrong, not at all.
+/// return what changed. What is received may have an empty name; nobody can ask for such a service. A message
+/// takes effect as a whole or, if anything in it is wrong, not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     limits: DirectoryLimits,
@@ -140,8 +141,11 @@ impl Directory {
             Some(old) => ServiceDelta::between(old, &service),
             None => Some(ServiceDelta::added(&service)),
         };
+        if service.info.name.is_empty() {
+            return Err(RdmError::Missing { part: Element::Name.into() });
+        }
         let mut staged = Staged::new(self);
-        staged.check_service(MapAction::Add, &service)?;
+        staged.check_size(&service)?;
         service.keep_what_lasts();
         staged.services.insert(service.id, Some(service));
         let staged = staged.check()?;
@@ -224,7 +228,9 @@ impl Directory {
                 self.names.remove(&old.info.name);
             }
             if let Some(service) = service {
-                self.names.insert(service.info.name.clone(), service_id);
+                if !service.info.name.is_empty() {
+                    self.names.insert(service.info.name.clone(), service_id);
+                }
                 self.services.insert(service_id, service);
             }
         }
@@ -291,7 +297,8 @@ impl<'d> Staged<'d> {
     /// addition if it says enough.
     fn put(&mut self, delta: &ServiceDelta, mut service: Service) -> Result<(), RdmError> {
         delta.edits.iter().for_each(|edit| edit.apply(&mut service));
-        self.check_service(delta.action, &service)?;
+        self.check_is_named(delta)?;
+        self.check_size(&service)?;
         let known = self.service(service.id);
         let mut changes = differences(known, &service, delta);
         changes.extend(group_events(delta));
@@ -303,14 +310,24 @@ impl<'d> Staged<'d> {
         Ok(())
     }
 
-    fn check_service(&self, action: MapAction, service: &Service) -> Result<(), RdmError> {
-        if service.info.name.is_empty() {
-            let unknown = action == MapAction::Update && self.service(service.id).is_none();
-            return Err(match unknown {
-                true => RdmError::UnknownService { service_id: service.id },
-                false => RdmError::Missing { part: Element::Name.into() },
-            });
+    /// A service has a name once one was said, which may be empty: its peer said so, and the service alone is then
+    /// of no use, not all that the peer says.
+    fn check_is_named(&self, delta: &ServiceDelta) -> Result<(), RdmError> {
+        let names = |edit: &Edit| match edit {
+            Edit::Info(Change::Set(info) | Change::Update(info)) if info.name.is_some() => Some(true),
+            Edit::Info(Change::Set(_) | Change::Clear) => Some(false),
+            _ => None,
+        };
+        let is_update = delta.action == MapAction::Update;
+        let is_known = self.service(delta.service_id).is_some();
+        match delta.edits.iter().rev().find_map(names).unwrap_or(is_update && is_known) {
+            true => Ok(()),
+            false if is_update && !is_known => Err(RdmError::UnknownService { service_id: delta.service_id }),
+            false => Err(RdmError::Missing { part: Element::Name.into() }),
         }
+    }
+
+    fn check_size(&self, service: &Service) -> Result<(), RdmError> {
         check_max(Part::ServiceBytes, service.heap_bytes(), self.directory.limits.service_bytes_max)
     }
 
@@ -329,13 +346,16 @@ impl<'d> Staged<'d> {
         }
     }
 
-    /// Names are unique when everything is said; a service that is not confirmed makes way.
+    /// Names are unique when everything is said, but for empty ones; a service that is not confirmed makes way.
     fn check(mut self) -> Result<Outcome, RdmError> {
         let mut names: BTreeMap<&str, u16> = BTreeMap::new();
         let mut displaced = Vec::new();
         for (service_id, service) in &self.services {
             let Some(service) = service else { continue };
             let name = service.info.name.as_str();
+            if name.is_empty() {
+                continue;
+            }
             let Some(other) = names.insert(name, *service_id).or_else(|| self.untouched_holder(name)) else {
                 continue;
             };

@@ -157,9 +157,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     vec(act, 1..12)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+testkit::properties! {
     #[test]
     fn a_refresh_tells_a_follower_everything(services in directories()) {
         assert_knows(&follower(&services), &services);
@@ -517,6 +515,22 @@ fn an_update_of_an_unknown_service_must_say_enough_to_add_it() {
         directory.apply_update(&DirectoryUpdate { stream_id: 2, filter: None, services: vec![cleared] });
     assert_eq!(refused, Err(RdmError::Missing { part: tickcast_rdm::Element::Name.into() }));
     assert_eq!(directory.change(2, |_| ()), Err(RdmError::UnknownService { service_id: 2 }));
+}
+
+#[test]
+fn services_with_blank_names_are_known_and_keep_nobody_from_being_told() {
+    let mut directory = Directory::default();
+    let added = |(id, name)| ServiceDelta::added(&service(id, name));
+    let changes = sent_update([(1, ""), (2, "A"), (3, "")].map(added).to_vec(), &mut directory);
+    assert_eq!(changes.len(), 3);
+    sent_update(vec![update(1, vec![status_edit(Some(true), None)])], &mut directory);
+    assert_eq!(directory.service_count(), 3);
+    assert!(directory.service_by_name("").is_none());
+    let renamed = InfoElements { name: Some("B".into()), ..InfoElements::default() };
+    sent_update(vec![update(1, vec![Edit::Info(Change::Update(renamed))])], &mut directory);
+    assert_eq!(directory.service_by_name("B").map(|service| service.id), Some(1));
+    sent_update(vec![ServiceDelta::removed(3)], &mut directory);
+    assert_eq!(directory.services().map(|known| &*known.info.name).collect::<Vec<_>>(), ["B", "A"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tickcast_rdm::{Element, OwnedState, Part, RdmError, Reply, ToVec};
 
 use crate::support::{Case, Xorshift, made_messages, sdk_messages};
 
-/// Reads a message as far as this room reads messages, as both ends would.
+/// Reads a message as far as this crate reads messages, as both ends would.
 fn read(bytes: &[u8], directory: &mut Directory) -> Result<(), RdmError> {
     let msg = Msg::parse(bytes)?;
     let outcome = read_domain(&msg, directory);
@@ -133,7 +133,7 @@ fn rich_service() -> Service {
     rich
 }
 
-/// Whether this room looks into the payload: then nothing of it can be cut off without notice.
+/// Whether this crate looks into the payload: then nothing of it can be cut off without notice.
 fn reads_payload(msg: &Msg<'_>) -> bool {
     match msg {
         Msg::Generic(generic) => generic.provider_driven,

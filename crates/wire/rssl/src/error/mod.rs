@@ -155,6 +155,11 @@ pub enum Stop {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The oldest byte for the peer had waited too long.
+    Stalled {
+        /// So long, in milliseconds.
+        waited_ms: u32,
+    },
     /// A call failed in a way that is the application's own mistake.
     Misuse(ApiMisuse),
 }
@@ -224,6 +229,9 @@ impl fmt::Display for CloseReason {
             Self::Stopped(Stop::Application) => write!(f, "closed by the application"),
             Self::Stopped(Stop::SlowConsumer { pending_bytes, limit_bytes }) => {
                 write!(f, "closed a slow consumer: {pending_bytes} bytes waiting, limit {limit_bytes}")
+            }
+            Self::Stopped(Stop::Stalled { waited_ms }) => {
+                write!(f, "closed a slow consumer: the oldest byte for it waited {waited_ms} ms")
             }
             Self::Stopped(Stop::Misuse(misuse)) => write!(f, "closed after a misuse: {misuse}"),
         }

@@ -148,13 +148,13 @@ mod tests {
 
     #[test]
     fn both_sides_compute_the_same_number() {
-        for seed in 0..100 {
+        testkit::for_each_seed!(0..100, |seed| {
             let (secret, offer) = KeySecret::draw(seed);
             assert!((1 << 62..1 << 63).contains(&offer.modulus.get()));
             assert_eq!(offer.generator, 5);
             let answer = offer.answer(seed + 1000);
             assert_eq!(secret.shared_key(answer.client_key), answer.shared_key);
-        }
+        });
     }
 
     #[test]

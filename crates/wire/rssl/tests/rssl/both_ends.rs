@@ -66,6 +66,7 @@ fn messages_of_every_awkward_length_arrive_in_every_version() {
 
 #[test]
 fn each_awkward_length_arrives_alone_and_in_any_cut() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(1);
     for length in AWKWARD {
         let mut ends = Ends::connected(ConnectionVersion::V14);
@@ -172,9 +173,7 @@ fn a_stream_id_written_into_the_copy_arrives_in_every_kind_of_frame() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
+testkit::properties! {
     /// Any messages, any maximum size, any version, flushed anywhere, cut anywhere: what is pushed arrives.
     #[test]
     fn what_is_pushed_arrives(

@@ -84,6 +84,7 @@ const LENGTHS: [usize; 16] =
 
 #[test]
 fn messages_of_every_length_arrive_in_every_version_and_level() {
+    let _repeat = testkit::repeat!();
     for (kind, level) in [(KINDS[0], 0), (KINDS[0], 1), (KINDS[0], 6), (KINDS[0], 9), (KINDS[1], 0)] {
         for version in ConnectionVersion::ALL {
             let mut ends = ends(kind, level, version);
@@ -192,7 +193,7 @@ fn a_stream_id_can_be_written_into_a_message_before_it_is_compressed() {
     }
 }
 
-proptest! {
+testkit::properties! {
     #[test]
     fn what_is_pushed_arrives_compressed(
         kind in prop::sample::select(&KINDS[..]),
@@ -393,6 +394,7 @@ fn a_server_that_allows_no_compression_refuses_compressed_frames() {
 
 #[test]
 fn spoilt_compressed_streams_cost_at_most_the_connection_and_bounded_memory() {
+    let _repeat = testkit::repeat!();
     let bound = Limits::default().memory_bytes_max(6144) + Limits::compression_bytes_max(6144);
     let mut rng = Rng::new(0xc0de);
     let (mut survived, mut ended) = (0, 0);

@@ -201,6 +201,7 @@ const SCENARIOS: &[(&str, Scenario)] = &[
     ("rssl_closed_slow_consumer_total", |c| {
         stopped(c, Stop::SlowConsumer { pending_bytes: 1, limit_bytes: 1 });
     }),
+    ("rssl_closed_stalled_total", |c| stopped(c, Stop::Stalled { waited_ms: 1 })),
     ("rssl_closed_misuse_total", |c| stopped(c, Stop::Misuse(ApiMisuse::EmptyMessage))),
     ("rssl_closed_dropped_total", |c| drop(server(c))),
     ("rssl_closed_refused_protocol_total", |c| {

@@ -224,6 +224,7 @@ fn unknown_and_replaced_fragments_are_dropped_and_counted() {
 
 #[test]
 fn the_memory_of_a_hostile_connection_stays_within_the_stated_bound() {
+    let _repeat = testkit::repeat!();
     let limits = Limits {
         message_bytes_max: 200_000,
         fragmented_open_max: 16,

@@ -1,4 +1,4 @@
-//! Tests of the room as a whole: recorded sessions, both ends against each other, hostile peers, timers,
+//! Tests of the crate as a whole: recorded sessions, both ends against each other, hostile peers, timers,
 //! memory.
 
 mod both_ends;

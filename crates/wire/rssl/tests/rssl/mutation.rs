@@ -90,6 +90,7 @@ fn version(rng: &mut Rng) -> ConnectionVersion {
 
 #[test]
 fn spoilt_handshake_messages_never_panic() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(0x5e55);
     let (mut requests, mut replies, mut keys) = (0u32, 0u32, 0u32);
     for _ in 0..150_000 {
@@ -122,6 +123,7 @@ fn spoilt_handshake_messages_never_panic() {
 
 #[test]
 fn spoilt_frames_never_panic() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(0xf4a3e);
     let mut good = [0u32; 6];
     for _ in 0..400_000 {
@@ -174,6 +176,7 @@ fn check_memory(memory_bytes: usize) {
 
 #[test]
 fn spoilt_streams_cost_at_most_the_connection() {
+    let _repeat = testkit::repeat!();
     let mut rng = Rng::new(0x57e4);
     let config = ServerConfig { limits: LIMITS, message_size_bytes: 600, ..ServerConfig::default() };
     let params = Arc::new(config.check().expect("a good configuration"));
@@ -323,7 +326,7 @@ fn any_order_of_operations_on_good_ends_keeps_the_messages_in_order() {
     let counters = counters();
     let mut ends = [0u32; 2];
     let (mut messages, mut steps) = (0, 0u32);
-    for seed in 0..400 {
+    testkit::for_each_seed!(0..400, |seed| {
         let mut driver = Driver::new(seed, &counters);
         let result = (0..1000).try_for_each(|_| {
             steps += 1;
@@ -343,9 +346,12 @@ fn any_order_of_operations_on_good_ends_keeps_the_messages_in_order() {
         }
         driver.server.on_disconnected(Disconnect::EndOfStream);
         driver.client.on_disconnected(Disconnect::SocketError);
-    }
-    assert!(ends[0] > 20 && ends[1] > 20, "{ends:?}");
-    assert!(messages > 20_000 && steps > 100_000, "{messages} messages in {steps} steps");
+    });
+    assert!(testkit::repeat::is_one_seed() || ends[0] > 20 && ends[1] > 20, "{ends:?}");
+    assert!(
+        testkit::repeat::is_one_seed() || messages > 20_000 && steps > 100_000,
+        "{messages} messages in {steps} steps"
+    );
     assert_eq!(counters.messages_in.get(), messages);
     assert_eq!(closed(&counters), 800);
     assert_eq!((counters.active.get(), counters.backlog_bytes.get()), (0, 0));

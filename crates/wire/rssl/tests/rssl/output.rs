@@ -90,6 +90,7 @@ fn a_message_longer_than_the_backlog_is_a_misuse() {
 
 #[test]
 fn a_slow_socket_loses_and_reorders_nothing() {
+    let _repeat = testkit::repeat!();
     let (mut server, _) = small_backlog();
     let mut rng = Rng::new(3);
     let mut at_client = Recorder::default();
@@ -122,6 +123,7 @@ fn a_slow_socket_loses_and_reorders_nothing() {
 
 #[test]
 fn a_fan_out_worker_keeps_only_what_the_socket_did_not_take() {
+    let _repeat = testkit::repeat!();
     let mut ends = Ends::connected(ConnectionVersion::V14);
     let mut rng = Rng::new(4);
     let mut scratch = Vec::new();

@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(error.to_string(), "unexpected '\\n' at offset 7");
     }
 
-    proptest! {
+    testkit::properties! {
         /// The reference is serde_json; numbers that it has no room for are left out.
         #[test]
         fn the_same_texts_are_json_as_elsewhere(text in r#"[\[\]{}",:0-9eE.+\-a \\un"tr]{0,24}"#) {

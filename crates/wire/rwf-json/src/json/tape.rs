@@ -327,7 +327,7 @@ mod tests {
         })
     }
 
-    proptest! {
+    testkit::properties! {
         #[test]
         fn any_value_is_read_as_it_was_written(json in any_json()) {
             prop_assert_eq!(read(&json.to_string()), json.clone());

@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(date_time(b"T"), None);
     }
 
-    proptest! {
+    testkit::properties! {
         #[test]
         fn what_is_written_is_read_again(
             (day, month, year) in (0..=31u8, 0..=12u8, prop_oneof![Just(0), 1..=u16::MAX]),

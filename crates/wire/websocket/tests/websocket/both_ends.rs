@@ -97,7 +97,7 @@ fn a_client_is_told_why_it_was_refused() {
     assert_eq!(ends.at_client.received, [refused]);
 }
 
-proptest! {
+testkit::properties! {
     #[test]
     fn what_is_pushed_arrives(
         texts in prop::collection::vec("\\PC{0,300}", 0..20),

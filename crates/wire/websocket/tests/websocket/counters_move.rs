@@ -87,7 +87,7 @@ fn ended(counters: &Counters, cause: Disconnect) {
     open(counters).on_disconnected(cause);
 }
 
-const SCENARIOS: [(&str, Scenario); 37] = [
+const SCENARIOS: [(&str, Scenario); 38] = [
     ("accepted", |c| drop(open(c))),
     ("active", |c| std::mem::forget(open(c))),
     ("compressed_connections", |c| drop(open(c))),
@@ -114,6 +114,7 @@ const SCENARIOS: [(&str, Scenario); 37] = [
     ("closed_socket_error", |c| ended(c, Disconnect::SocketError)),
     ("closed_application", |c| ends(c, Stop::Application)),
     ("closed_slow_consumer", refused_for_want_of_room),
+    ("closed_stalled", |c| ends(c, Stop::Stalled { waited_ms: 1 })),
     ("closed_misuse", sent_too_early),
     ("closed_dropped", |c| drop(open(c))),
     ("closed_refused", |c| asked(c, b"GET / HTTP/1.1\r\n\r\n")),

@@ -165,7 +165,7 @@ fn nothing_is_read_behind_the_end() {
     assert_eq!(server.on_bytes(Nanos::ZERO, &two, &mut seen), Err(Stop::Application.into()));
 }
 
-proptest! {
+testkit::properties! {
     /// Whatever comes, the memory stays within its limits and the end is told once.
     #[test]
     fn any_bytes_cost_at_most_the_connection(

@@ -4,12 +4,12 @@ use rwf::{Domain, EncodeError, Priority, Writer};
 use units::Nanos;
 
 use super::StandbyCore;
-use super::board::EntryWish;
-use crate::consumer::book::Book;
+use super::state::RequestedItem;
 use crate::consumer::changes::Wanted;
+use crate::consumer::watchlist::Watchlist;
 use crate::consumer::{
-    ConsumerCore, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec, SubscribeError,
-    TellError,
+    ConsumerCore, ConsumerSendError, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
+    SubscribeError,
 };
 
 /// Items.
@@ -35,19 +35,19 @@ impl StandbyCore {
 
     /// A number for what goes in one message, for each server.
     fn next_batches(&mut self) -> Vec<u32> {
-        self.members.iter_mut().map(|member| member.life.session.book.next_batch()).collect()
+        self.members.iter_mut().map(|member| member.life.session.watchlist.next_batch()).collect()
     }
 
     fn add(&mut self, spec: &ItemRequestSpec<'_>, batches: &[u32]) -> Result<ItemHandle, SubscribeError> {
-        Book::check(spec)?;
+        Watchlist::check(spec)?;
         let unit = self.unit_of(spec.service);
-        let slot = self.board.insert(unit, spec);
-        let active = self.board.units[unit as usize].active;
+        let slot = self.state.insert(unit, spec);
+        let active = self.state.units[unit as usize].active;
         if let Err(error) = self.open(slot, active, batches[active]) {
-            self.board.items.remove(slot);
+            self.state.items.remove(slot);
             return Err(match error {
                 SubscribeError::AlreadyOpen(handle) => {
-                    let known = self.board.servers[active].by_handle.get(&handle).copied();
+                    let known = self.state.servers[active].by_handle.get(&handle).copied();
                     SubscribeError::AlreadyOpen(known.map_or(handle, ItemHandle))
                 }
                 error => error,
@@ -72,21 +72,21 @@ impl StandbyCore {
         let batches = self.next_batches();
         let end = |ItemHandle(slot): &ItemHandle| {
             batches.iter().enumerate().for_each(|(server, batch)| self.shut(*slot, server, *batch));
-            self.board.items.remove(*slot).is_some()
+            self.state.items.remove(*slot).is_some()
         };
         handles.iter().map(end).filter(|there_was| *there_was).count()
     }
 }
 
-/// Changes of items: every server is told, so that each is ready to take over.
+/// Changes of items: every server learns of them, so that each is ready to take over.
 impl StandbyCore {
     /// Wants another part of an item; see [`ConsumerCore::set_view`].
     ///
     /// # Errors
     /// As [`ConsumerCore::set_view`] at the active server.
-    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), TellError> {
+    pub fn set_view(&mut self, handle: ItemHandle, view: Option<ItemView>) -> Result<(), ConsumerSendError> {
         self.at_active(handle, |core, item| core.set_view(item, view.clone()))?;
-        self.at_others(handle, |book, item| book.change(item, Wanted::View(view.clone())));
+        self.at_others(handle, |watchlist, item| watchlist.change(item, Wanted::View(view.clone())));
         self.note(handle, |wish| wish.spec.view = view);
         Ok(())
     }
@@ -95,9 +95,9 @@ impl StandbyCore {
     ///
     /// # Errors
     /// As [`ConsumerCore::set_priority`] at the active server.
-    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), TellError> {
+    pub fn set_priority(&mut self, handle: ItemHandle, priority: Priority) -> Result<(), ConsumerSendError> {
         self.at_active(handle, |core, item| core.set_priority(item, priority))?;
-        self.at_others(handle, |book, item| book.change(item, Wanted::Priority(priority)));
+        self.at_others(handle, |watchlist, item| watchlist.change(item, Wanted::Priority(priority)));
         self.note(handle, |wish| wish.spec.priority = priority);
         Ok(())
     }
@@ -106,7 +106,7 @@ impl StandbyCore {
     ///
     /// # Errors
     /// As [`ConsumerCore::pause`] at the active server.
-    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    pub fn pause(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.at_active(handle, ConsumerCore::pause)?;
         self.set_paused(handle, true);
         Ok(())
@@ -116,30 +116,30 @@ impl StandbyCore {
     ///
     /// # Errors
     /// As [`ConsumerCore::resume`] at the active server.
-    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    pub fn resume(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.at_active(handle, ConsumerCore::resume)?;
         self.set_paused(handle, false);
         Ok(())
     }
 
     fn set_paused(&mut self, handle: ItemHandle, is_paused: bool) {
-        self.at_others(handle, |book, item| book.change(item, Wanted::Paused(is_paused)));
+        self.at_others(handle, |watchlist, item| watchlist.change(item, Wanted::Paused(is_paused)));
         self.note(handle, |wish| wish.is_paused = is_paused);
     }
 
     /// Lets the servers stop the updates of all items; see [`ConsumerCore::pause_all`].
     ///
     /// # Errors
-    /// [`TellError::NotSupported`] if that is so at one of the servers; the others were told.
-    pub fn pause_all(&mut self) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`] if that is so at one of the servers; the others have been asked.
+    pub fn pause_all(&mut self) -> Result<(), ConsumerSendError> {
         self.at_all(ConsumerCore::pause_all)
     }
 
     /// Wants the updates of all items again; see [`ConsumerCore::resume_all`].
     ///
     /// # Errors
-    /// [`TellError::NotSupported`] if that is so at one of the servers; the others were told.
-    pub fn resume_all(&mut self) -> Result<(), TellError> {
+    /// [`ConsumerSendError::NotSupported`] if that is so at one of the servers; the others have been asked.
+    pub fn resume_all(&mut self) -> Result<(), ConsumerSendError> {
         self.at_all(ConsumerCore::resume_all)
     }
 
@@ -147,7 +147,7 @@ impl StandbyCore {
     ///
     /// # Errors
     /// As [`ConsumerCore::request_image`].
-    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), TellError> {
+    pub fn request_image(&mut self, handle: ItemHandle) -> Result<(), ConsumerSendError> {
         self.at_active(handle, ConsumerCore::request_image)
     }
 }
@@ -164,8 +164,8 @@ impl StandbyCore {
         handle: ItemHandle,
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        let (server, item) = self.board.at_active(handle).ok_or(TellError::UnknownItem)?;
+    ) -> Result<PostId, ConsumerSendError> {
+        let (server, item) = self.state.at_active(handle).ok_or(ConsumerSendError::UnknownItem)?;
         self.numbered(server, |core| core.post(now, item, spec, payload))
     }
 
@@ -180,8 +180,8 @@ impl StandbyCore {
         item: (&str, Domain, &str),
         spec: &PostSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<PostId, TellError> {
-        let server = self.board.active_for(item.0);
+    ) -> Result<PostId, ConsumerSendError> {
+        let server = self.state.active_for(item.0);
         self.numbered(server, |core| core.post_off_stream(now, item, spec, payload))
     }
 
@@ -189,8 +189,8 @@ impl StandbyCore {
     fn numbered(
         &mut self,
         server: usize,
-        post: impl FnOnce(&mut ConsumerCore) -> Result<PostId, TellError>,
-    ) -> Result<PostId, TellError> {
+        post: impl FnOnce(&mut ConsumerCore) -> Result<PostId, ConsumerSendError>,
+    ) -> Result<PostId, ConsumerSendError> {
         let core = &mut self.members[server];
         core.life.session.posts.continue_after(self.last_post_id);
         let id = post(core)?;
@@ -208,7 +208,7 @@ impl StandbyCore {
         handle: ItemHandle,
         spec: &GenericSpec<'_>,
         payload: impl FnMut(&mut Writer<'_>),
-    ) -> Result<(), TellError> {
+    ) -> Result<(), ConsumerSendError> {
         self.at_active(handle, |core, item| core.send_generic(item, spec, payload))
     }
 
@@ -223,29 +223,32 @@ impl StandbyCore {
     fn at_active<R>(
         &mut self,
         handle: ItemHandle,
-        call: impl FnOnce(&mut ConsumerCore, ItemHandle) -> Result<R, TellError>,
-    ) -> Result<R, TellError> {
-        let (server, item) = self.board.at_active(handle).ok_or(TellError::UnknownItem)?;
+        call: impl FnOnce(&mut ConsumerCore, ItemHandle) -> Result<R, ConsumerSendError>,
+    ) -> Result<R, ConsumerSendError> {
+        let (server, item) = self.state.at_active(handle).ok_or(ConsumerSendError::UnknownItem)?;
         call(&mut self.members[server], item)
     }
 
-    fn at_others(&mut self, handle: ItemHandle, mut call: impl FnMut(&mut Book, ItemHandle) -> bool) {
-        let Some(entry) = self.board.items.get(handle.0) else { return };
-        let active = self.board.units[entry.unit as usize].active;
+    fn at_others(&mut self, handle: ItemHandle, mut call: impl FnMut(&mut Watchlist, ItemHandle) -> bool) {
+        let Some(entry) = self.state.items.get(handle.0) else { return };
+        let active = self.state.units[entry.unit as usize].active;
         for (server, member) in self.members.iter_mut().enumerate() {
             if let Some(item) = entry.handles[server].filter(|_| server != active) {
-                call(&mut member.life.session.book, item);
+                call(&mut member.life.session.watchlist, item);
             }
         }
     }
 
-    fn at_all(&mut self, call: impl Fn(&mut ConsumerCore) -> Result<(), TellError>) -> Result<(), TellError> {
+    fn at_all(
+        &mut self,
+        call: impl Fn(&mut ConsumerCore) -> Result<(), ConsumerSendError>,
+    ) -> Result<(), ConsumerSendError> {
         self.members.iter_mut().map(call).fold(Ok(()), Result::and)
     }
 
     /// What a server is to be asked for that comes back later.
-    fn note(&mut self, handle: ItemHandle, note: impl FnOnce(&mut EntryWish)) {
-        if let Some(entry) = self.board.items.get_mut(handle.0) {
+    fn note(&mut self, handle: ItemHandle, note: impl FnOnce(&mut RequestedItem)) {
+        if let Some(entry) = self.state.items.get_mut(handle.0) {
             note(&mut entry.wish);
         }
     }

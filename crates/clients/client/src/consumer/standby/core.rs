@@ -11,9 +11,9 @@ use rssl::{ConfigError, Disconnect};
 use rwf::{DecodeError, Dictionary, Domain, State, Value};
 use units::Nanos;
 
-use super::board::Board;
 use super::roles::Roles;
-use crate::consumer::event::{ConsumerEvent, Sink, image_field};
+use super::state::StandbyState;
+use crate::consumer::event::{ConsumerEvent, ConsumerSink, image_field};
 use crate::consumer::item::Shown;
 use crate::consumer::{ConsumerCore, FieldId, FieldRef, ItemHandle};
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 /// for.
 pub struct StandbyCore {
     pub(super) members: Vec<ConsumerCore>,
-    pub(super) board: Board,
+    pub(super) state: StandbyState,
     /// Which server is spoken of.
     at: usize,
     pub(super) scratch: Scratch,
@@ -71,10 +71,10 @@ impl StandbyCore {
             member.life.session.roles = standby.tells_roles.then(|| Roles::new(standby.mode, role));
             members.push(member);
         }
-        let board = Board::new(standby.mode, preferred, Arc::default());
+        let state = StandbyState::new(standby.mode, preferred, Arc::default());
         let mut core = StandbyCore {
             members,
-            board,
+            state,
             at: 0,
             scratch: Scratch::default(),
             catch_up: Duration::from_millis(standby.catch_up_ms.into()),
@@ -116,16 +116,16 @@ impl StandbyCore {
     /// Logs out everywhere and ends the connections; nothing more is tried. Write what is pending, then close
     /// the sockets.
     pub fn stop(&mut self, now: Nanos, mut sink: &mut dyn FnMut(ConsumerEvent<'_>)) {
-        self.board.is_stopping = true;
-        let StandbyCore { members, board, .. } = self;
+        self.state.is_stopping = true;
+        let StandbyCore { members, state, .. } = self;
         for (server, member) in members.iter_mut().enumerate() {
-            member.stop(now, &mut |event| board.on_event(server, event, &mut sink));
+            member.stop(now, &mut |event| state.on_event(server, event, &mut sink));
         }
     }
 
     /// Begins again after [`StandbyCore::stop`], or at servers that have refused the login for good.
     pub fn restart(&mut self, now: Nanos) {
-        self.board.is_stopping = false;
+        self.state.is_stopping = false;
         self.members.iter_mut().for_each(|member| member.restart(now));
     }
 
@@ -144,7 +144,7 @@ impl StandbyCore {
     /// The server that is the active one for a service, whether it is there or not.
     #[must_use]
     pub fn active_for(&self, service: &str) -> usize {
-        self.board.active_for(service)
+        self.state.active_for(service)
     }
 
     /// Where a server is, or was last tried.
@@ -174,34 +174,34 @@ impl StandbyCore {
     /// The number of items subscribed.
     #[must_use]
     pub fn item_count(&self) -> usize {
-        self.board.items.len()
+        self.state.items.len()
     }
 
     /// The handle of an item that is subscribed and not private.
     #[must_use]
     pub fn find(&self, service: &str, domain: Domain, name: &str) -> Option<ItemHandle> {
-        let active = self.board.active_for(service);
+        let active = self.state.active_for(service);
         let at_server = self.members[active].find(service, domain, name)?;
-        self.board.servers[active].by_handle.get(&at_server).copied().map(ItemHandle)
+        self.state.servers[active].by_handle.get(&at_server).copied().map(ItemHandle)
     }
 
     /// Service and name of an item.
     #[must_use]
     pub fn item_name(&self, handle: ItemHandle) -> Option<(&str, &str)> {
-        let wish = &self.board.items.get(handle.0)?.wish;
+        let wish = &self.state.items.get(handle.0)?.wish;
         Some((&wish.service, &wish.name))
     }
 
-    /// The state of an item as the application was told it, without words; `None` if it was told nothing yet.
+    /// The state of an item as last reported to the application, without words; `None` before the first.
     #[must_use]
     pub fn item_state(&self, handle: ItemHandle) -> Option<State<'static>> {
-        self.board.items.get(handle.0)?.shown.map(Shown::as_state)
+        self.state.items.get(handle.0)?.shown.map(Shown::as_state)
     }
 
     /// The image that the active server's messages have made of an item, if one has come.
     #[must_use]
     pub fn image(&self, handle: ItemHandle) -> Option<&CachedItem> {
-        let (server, item) = self.board.at_active(handle)?;
+        let (server, item) = self.state.at_active(handle)?;
         self.members[server].image(item)
     }
 
@@ -220,7 +220,7 @@ impl StandbyCore {
     /// What is counted of the switches.
     #[must_use]
     pub fn counters(&self) -> &Arc<WarmStandby> {
-        &self.board.counters
+        &self.state.counters
     }
 
     /// What is counted of the session with a server.
@@ -242,9 +242,9 @@ fn preferred_services(standby: &WarmStandbyConfig) -> impl Iterator<Item = &str>
 /// Gives a call to the server that is spoken of, and looks at what it means for the others.
 macro_rules! of_member {
     ($core:ident, $now:ident, $sink:ident, $call:ident($($argument:expr),*)) => {{
-        let StandbyCore { members, board, at, .. } = $core;
+        let StandbyCore { members, state, at, .. } = $core;
         let (server, member) = (*at, &mut members[*at]);
-        let sink = &mut |event: ConsumerEvent<'_>| board.on_event(server, event, $sink);
+        let sink = &mut |event: ConsumerEvent<'_>| state.on_event(server, event, $sink);
         member.$call($now, $($argument,)* sink);
         $core.settle($now, server, $sink);
     }};
@@ -261,7 +261,7 @@ impl Endpoint for StandbyCore {
         self.members[self.at].on_established(now);
     }
 
-    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, mut sink: &mut Sink<'_>) {
+    fn on_connect_failed(&mut self, now: Nanos, failure: ConnectFailure, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_connect_failed(failure));
     }
@@ -271,12 +271,12 @@ impl Endpoint for StandbyCore {
         of_member!(self, now, sink, on_bytes(bytes));
     }
 
-    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, mut sink: &mut Sink<'_>) {
+    fn on_disconnected(&mut self, now: Nanos, cause: Disconnect, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_disconnected(cause));
     }
 
-    fn on_wakeup(&mut self, now: Nanos, mut sink: &mut Sink<'_>) {
+    fn on_wakeup(&mut self, now: Nanos, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_wakeup());
     }
@@ -285,13 +285,13 @@ impl Endpoint for StandbyCore {
         self.members[self.at].probe(now)
     }
 
-    fn on_reachable(&mut self, now: Nanos, mut sink: &mut Sink<'_>) {
+    fn on_reachable(&mut self, now: Nanos, mut sink: &mut ConsumerSink<'_>) {
         let sink = &mut sink;
         of_member!(self, now, sink, on_reachable());
     }
 
     fn next_wakeup(&self) -> Nanos {
-        let waits_due = self.board.waits_due.front().map_or(Nanos::NEVER, |(due, _)| *due);
+        let waits_due = self.state.waits_due.front().map_or(Nanos::NEVER, |(due, _)| *due);
         self.members[self.at].next_wakeup().min(waits_due).min(self.return_at)
     }
 

@@ -13,8 +13,8 @@ use units::Nanos;
 use super::StandbyCore;
 use crate::consumer::driver::core_calls;
 use crate::consumer::{
-    ConsumerEvent, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec, SubscribeError,
-    TellError,
+    ConsumerEvent, ConsumerSendError, GenericSpec, ItemHandle, ItemRequestSpec, ItemView, PostId, PostSpec,
+    SubscribeError,
 };
 use crate::driver::LAST_WORDS;
 use crate::wire::{READS_MAX, Wire};
@@ -25,7 +25,7 @@ use crate::{ClientTlsConfig, ConsumerConfig, Identity, StartError, WarmStandbyCo
 ///
 /// It is used like a [`Consumer`](crate::Consumer) and tells the same events, and
 /// [`ConsumerEvent::Active`] beside them. When the active server is lost, each item goes on with the image
-/// that the next server has of it, told as an unsolicited refresh, and that server's updates: the application
+/// that the next server has of it, reported as an unsolicited refresh, and that server's updates: the application
 /// sees one stream, without a suspect state in between.
 ///
 /// ```no_run

@@ -4,13 +4,13 @@
 //! item and keeps its image. One server is the active one (of each service, if that is configured): what
 //! comes from it goes to the application. The others are there to take over.
 
-mod board;
 mod calls;
 mod core;
 mod driver;
+mod failover;
 mod replay;
 mod roles;
-mod turnover;
+mod state;
 
 pub use self::core::StandbyCore;
 pub use driver::StandbyConsumer;

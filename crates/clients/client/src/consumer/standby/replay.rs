@@ -1,9 +1,9 @@
-//! What a core knows of an item, told once more.
+//! Replay: what a core knows of an item, reported once more.
 
 use market::{ItemKey, RefreshForm, Scratch};
 use rwf::{DataState, DataType, RefreshMsg, State, StatusMsg};
 
-use crate::consumer::event::{ItemMsg, Sink};
+use crate::consumer::event::{ConsumerSink, ItemMsg};
 use crate::consumer::item::Fate;
 use crate::consumer::{ConsumerCore, ItemHandle};
 
@@ -11,12 +11,19 @@ use crate::consumer::{ConsumerCore, ItemHandle};
 const PART_BYTES: usize = 61_440;
 
 impl ConsumerCore {
-    /// Tells the image of an item as an unsolicited refresh, in parts if it is large. Returns whether there
-    /// was one that can be trusted; nothing was told if not.
-    pub(super) fn tell_image(&self, handle: ItemHandle, scratch: &mut Scratch, sink: &mut Sink<'_>) -> bool {
+    /// Reports the image of an item as an unsolicited refresh, in parts if it is large. Returns whether there
+    /// was one that can be trusted; nothing was reported if not.
+    pub(super) fn replay_image(
+        &self,
+        handle: ItemHandle,
+        scratch: &mut Scratch,
+        sink: &mut ConsumerSink<'_>,
+    ) -> bool {
         let session = &self.life.session;
-        let (Some(item), Some(image)) = (session.book.item(handle), self.image(handle)) else { return false };
-        let Some(service) = session.book.service_id(item) else { return false };
+        let (Some(item), Some(image)) = (session.watchlist.item(handle), self.image(handle)) else {
+            return false;
+        };
+        let Some(service) = session.watchlist.service_id(item) else { return false };
         let key = ItemKey::named(service, item.domain, item.name.as_bytes());
         let form = RefreshForm { solicited: false, part_bytes: PART_BYTES };
         let mut is_good = false;
@@ -26,20 +33,20 @@ impl ConsumerCore {
             if is_good {
                 let state = Some((msg.state, Fate::Lives));
                 let lookup = session.lookup();
-                session.book.emit(handle.0, ItemMsg::Refresh(&msg), Some(bytes), state, lookup, sink);
+                session.watchlist.emit(handle.0, ItemMsg::Refresh(&msg), Some(bytes), state, lookup, sink);
             }
         });
         is_good
     }
 
-    /// Tells a state of an item that is not the server's.
-    pub(super) fn tell_state(&self, handle: ItemHandle, state: State<'_>, sink: &mut Sink<'_>) {
+    /// Reports a state of an item that is not the server's.
+    pub(super) fn replay_state(&self, handle: ItemHandle, state: State<'_>, sink: &mut ConsumerSink<'_>) {
         let session = &self.life.session;
-        let Some(item) = session.book.item(handle) else { return };
+        let Some(item) = session.watchlist.item(handle) else { return };
         let stream_id = item.phase.stream_id().unwrap_or_default();
         let msg =
             StatusMsg { state: Some(state), ..StatusMsg::new(item.domain, stream_id, DataType::NO_DATA) };
         let fate = Some((state, Fate::Lives));
-        session.book.emit(handle.0, ItemMsg::Status(&msg), None, fate, session.lookup(), sink);
+        session.watchlist.emit(handle.0, ItemMsg::Status(&msg), None, fate, session.lookup(), sink);
     }
 }

@@ -6,7 +6,7 @@ use rwf::{MapAction, StateCode, StreamState};
 use super::cleanups::{MANY, OTHER, PER_TURN, asked_for_many, name, publishing_many, told};
 use super::dialled::A;
 use super::*;
-use crate::distributor::said::SAID_MAX;
+use crate::distributor::bulk_changes::BULK_CHANGES_MAX;
 
 /// Every item is in it that names no other one.
 pub(super) const GROUP: &[u8] = b"\0\0";
@@ -167,7 +167,7 @@ fn a_provider_that_is_gone_has_said_what_it_said_before_another_one_takes_over()
 fn a_provider_that_says_more_than_may_wait_waits_itself_and_is_not_silent() {
     let mut bench = two_publish_many();
     // The two take turns, so that nothing goes with what is said before it.
-    for round in 0..SAID_MAX {
+    for round in 0..BULK_CHANGES_MAX {
         bench.provider(T0, PROVIDER, &say(vec![group(GROUP, GOOD)]));
         bench.provider(T0, OTHER, &say(vec![group(GROUP, GOOD)]));
         assert!(!bench.holds(), "{round}");
@@ -200,7 +200,7 @@ fn one_provider_that_goes_on_saying_things_has_few_clean_ups_and_loses_nothing()
         bench.provider(T0, PROVIDER, &say(vec![group(GROUP, suspect(text))]));
         said += 1;
         assert!(
-            bench.core.items.cleanups.sweeps.len() <= SAID_MAX,
+            bench.core.items.cleanups.sweeps.len() <= BULK_CHANGES_MAX,
             "{}",
             bench.core.items.cleanups.sweeps.len()
         );

@@ -576,11 +576,12 @@ fn a_service_whose_name_cannot_be_that_of_a_topic_is_refused_and_its_neighbours_
         one
     };
     let (longest, too_long) = ("L".repeat(238), "L".repeat(239));
-    let names = [(1, &*too_long), (2, "zero\0byte"), (3, &*longest), (4, "A")];
+    let names = [(1, &*too_long), (2, "zero\0byte"), (3, &*longest), (4, "A"), (5, "")];
     bench.announce(PROVIDER, &names.map(named));
     assert_eq!(bench.core.services().map(|(id, ..)| id).collect::<Vec<_>>(), [3, 4]);
     let told: Vec<String> = bench.log.take().into_iter().filter(|line| line.contains("notice")).collect();
-    assert_eq!((told.len(), bench.counters.services_refused.get()), (2, 2), "{told:?}");
+    assert_eq!((told.len(), bench.counters.services_refused.get()), (3, 3), "{told:?}");
+    assert!(told[2].contains("service \"\" is not taken: its name of 0 bytes, 1 to 238"), "{told:?}");
     assert!(told[0].contains("its name of 239 bytes, 1 to 238 without a zero are allowed"), "{told:?}");
     bench.announce(PROVIDER, &names.map(named));
     assert!(!bench.log.take().iter().any(|line| line.contains("notice")), "it is told once");

@@ -142,7 +142,7 @@ impl Twins {
             for (id, known) in &bench.core.items.suppliers.providers {
                 let streams: BTreeSet<usize> = known.item_places().collect();
                 let is_supplied = |item: &Item| {
-                    item.upstream.provider() == Some(*id) || item.standbys.iter().any(|s| s.provider == *id)
+                    item.supply.provider() == Some(*id) || item.standbys.iter().any(|s| s.provider == *id)
                 };
                 let items = bench.core.items.table.iter().filter(|(_, item)| is_supplied(item));
                 assert_eq!(streams, items.map(|(place, _)| place).collect(), "{id:?}: {:#?}", self.script);
@@ -310,12 +310,12 @@ fn compare(make: impl Fn() -> Bench, happens: impl Fn(&mut Twins)) {
         twins.finish();
         twins.compare().map_err(|difference| format!("seed {seed}: {:#?}\n{difference}", twins.script))
     };
-    for seed in 0..SEEDS {
+    testkit::for_each_seed!(0..SEEDS, |seed| {
         if run(seed, STEPS).is_err() {
             let first = (1..=STEPS).find_map(|steps| run(seed, steps).err());
             panic!("{}", first.unwrap_or_default());
         }
-    }
+    });
 }
 
 const SEEDS: u64 = 500;

@@ -26,6 +26,6 @@ fn a_provider_that_may_not_log_in_is_refused_and_one_that_may_not_any_more_named
     }
     assert_eq!(bench.log.take(), ["provider 5: Status login", "provider 6: Refresh login"]);
     assert_eq!((bench.counters.logins_denied.get(), bench.counters.logins_revoked.get()), (2, 1));
-    let denied: Vec<_> = bench.core.gate().denied().map(|(claim, _)| claim.address).collect();
+    let denied: Vec<_> = bench.core.gate().denied().map(|(credentials, _)| credentials.address).collect();
     assert_eq!(denied, [None, Some(Ipv4Addr::LOCALHOST)]);
 }

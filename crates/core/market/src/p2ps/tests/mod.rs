@@ -1,10 +1,11 @@
 mod batches;
 mod cleanups;
 mod clients;
+mod conflated;
+mod continuations;
 mod conversations;
 mod directories;
 mod due;
-mod errands;
 mod front;
 mod gaps;
 mod ids;
@@ -69,7 +70,7 @@ impl PointToPoint {
 
 /// What a server has decided, in words.
 #[derive(Default)]
-struct Log(Vec<String>, Option<usize>, BTreeSet<ClientId>);
+struct Log(Vec<String>, Option<usize>, BTreeSet<ClientId>, BTreeSet<ClientId>);
 
 fn class(message: &[u8]) -> String {
     format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
@@ -119,6 +120,13 @@ impl ServerSink for Log {
         }
         let to: Vec<_> = watchers.iter().map(|w| format!("{}/{}", w.client.0, w.stream_id)).collect();
         self.0.push(format!("{}: {}", to.join(","), describe(msg)));
+    }
+    /// Those in the fourth field are refused.
+    fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
+        let (slow, fast): (Vec<Watcher>, Vec<Watcher>) =
+            watchers.iter().partition(|watcher| self.3.contains(&watcher.client));
+        refused.extend(slow);
+        self.fan_out(&fast, msg);
     }
     /// Those in the third field.
     fn lags(&mut self, client: ClientId) -> bool {

@@ -23,9 +23,12 @@ fn a_user_that_is_not_listed_is_refused_and_remembered() {
     assert_eq!(refused, Err(ClientError::LoginDenied(Denial::Unknown)));
     assert_eq!(bench.took(), ["3/1: status closed suspect: this user may not log in here login"]);
     assert!(!bench.core.is_logged_in(third));
-    let (claim, why) = bench.core.gate().denied().next().expect("it is remembered");
-    assert_eq!((claim.user.as_str(), claim.position.as_str(), why), ("me", "desk", Denial::Unknown));
-    assert_eq!(claim.address, Some(Ipv4Addr::new(10, 0, 0, 5)));
+    let (credentials, why) = bench.core.gate().denied().next().expect("it is remembered");
+    assert_eq!(
+        (credentials.user.as_str(), credentials.position.as_str(), why),
+        ("me", "desk", Denial::Unknown)
+    );
+    assert_eq!(credentials.address, Some(Ipv4Addr::new(10, 0, 0, 5)));
     assert_eq!((bench.counters.logins_denied.get(), bench.counters.logins_revoked.get()), (1, 0));
     bench.log_in(third, &LoginRequest::consumer(b"trader"));
     assert!(bench.core.is_logged_in(third));

@@ -141,6 +141,7 @@ fn a_ring_without_receivers_never_fills() {
 
 #[test]
 fn every_length_survives_every_wrap() {
+    let _repeat = testkit::repeat!();
     for is_receiver_paced in [true, false] {
         let (mut producer, mut reader) = ring(is_receiver_paced);
         let mut rng = Rng::new(11);
@@ -288,7 +289,7 @@ fn a_slot_that_was_taken_again_is_not_reclaimed() {
 
 #[test]
 fn nonsense_in_the_ring_is_an_error() {
-    for seed in 0..(4_000 / SCALE) as u64 {
+    testkit::for_each_seed!(0..(4_000 / SCALE) as u64, |seed| {
         let mut rng = Rng::new(seed);
         let (mut producer, mut reader) = ring(seed % 2 == 0);
         for i in 0..rng.below(100) as u32 {
@@ -320,7 +321,7 @@ fn nonsense_in_the_ring_is_an_error() {
         }
         control.slots[0].position.store(any, Relaxed);
         let _ = push(&mut producer, 0, &[0; 4000]);
-    }
+    });
 }
 
 /// Does what `slots::join` does, with two pauses in which the source would go around the ring.

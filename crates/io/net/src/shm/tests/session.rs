@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
 use units::Nanos;
@@ -15,26 +14,23 @@ use crate::shm::{
     SourceOptions, Wait, clean, slots,
 };
 use crate::{Interest, Poller, Token, byte_lock, owned_file};
+use testkit::Folder;
 
 const LIMIT: Duration = Duration::from_secs(5);
 const PACED: Pacing = Pacing::Receiver { drop_stopped_after: Some(LIMIT) };
 const NAME: SessionName = SessionName { session_id: 0xabc, transport_id: 1 };
 
-/// A directory of its own for each test.
-struct Place(PathBuf);
+/// A folder of its own for each test.
+struct Place(Folder);
 
 impl Place {
     fn new() -> Place {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/dev/shm/tickcast-test-{}-{number}", std::process::id()));
-        fs::create_dir(&path).expect("/dev/shm is there");
-        Place(path)
+        Place(Folder::in_memory())
     }
 
     fn source(&self, pacing: Pacing) -> Source {
         let options = SourceOptions {
-            directory: self.0.clone(),
+            directory: self.0.to_path_buf(),
             ring_bytes: RING_BYTES_MIN,
             pacing,
             ..SourceOptions::default()
@@ -47,17 +43,7 @@ impl Place {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).expect("a directory of our own");
-        let mut names: Vec<_> =
-            entries.map(|e| e.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.names()
     }
 }
 
@@ -241,7 +227,7 @@ fn a_receiver_is_never_dropped_where_that_is_not_configured() {
 fn a_living_source_keeps_its_name_and_a_dead_one_does_not() {
     let place = Place::new();
     let options =
-        SourceOptions { directory: place.0.clone(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
+        SourceOptions { directory: place.0.to_path_buf(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
     let living = place.source(Pacing::Source);
     let error = Source::create(NAME, &options).err().expect("the name is taken");
     assert!(error.to_string().contains("LBTIPC_abc_1"), "{error}");
@@ -273,7 +259,7 @@ fn what_dead_sources_have_left_is_removed() {
     leave_a_dead_source(&place);
     let other = SessionName { session_id: 0xabd, ..NAME };
     let options =
-        SourceOptions { directory: place.0.clone(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
+        SourceOptions { directory: place.0.to_path_buf(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
     let _source = Source::create(other, &options).unwrap();
     assert_eq!(place.names(), ["LBTIPC_abd_1", "LBTIPC_other"], "as the next source does");
 }
@@ -301,6 +287,7 @@ fn a_receiver_sees_its_source_die() {
 
 #[test]
 fn files_of_others_or_of_other_shape_are_refused() {
+    let _repeat = testkit::repeat!();
     let place = Place::new();
     let source = place.source(Pacing::Source);
     let path = NAME.path(&place.0);
@@ -350,7 +337,7 @@ fn nothing_is_left_of_a_source_that_cannot_get_its_name() {
     let place = Place::new();
     fs::create_dir(NAME.path(&place.0)).unwrap();
     let options =
-        SourceOptions { directory: place.0.clone(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
+        SourceOptions { directory: place.0.to_path_buf(), ring_bytes: RING_BYTES_MIN, ..Default::default() };
     assert!(Source::create(NAME, &options).is_err());
     assert_eq!(place.names(), ["LBTIPC_abc_1"]);
     assert!(Source::create(NAME, &SourceOptions { directory: "/nowhere".into(), ..options }).is_err());

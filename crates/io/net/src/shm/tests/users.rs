@@ -4,33 +4,24 @@ use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
+use testkit::Folder;
+
 use crate::shm::{OpenError, Pacing, Receiver, SessionName, Source, SourceOptions, Wait};
-use crate::{Interest, Poller, Token, lab};
+use crate::{Interest, Poller, Token};
 
 const NAME: SessionName = SessionName { session_id: 0xbeef, transport_id: 3 };
 const GROUP: u32 = 64_000;
 const SENDS: u32 = 64_001;
 const HEARS: u32 = 64_002;
 
-/// A directory in which everybody may make files, as in `/dev/shm`.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(test: &str) -> Place {
-        let path = PathBuf::from(format!("/dev/shm/tickcast-users-{test}-{}", std::process::id()));
-        fs::create_dir(&path).expect("/dev/shm is there");
-        fs::set_permissions(&path, Permissions::from_mode(0o1777)).expect("it was just made");
-        Place(path)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder in which everybody may make files, as in `/dev/shm`.
+fn open_folder() -> Folder {
+    let folder = Folder::in_memory();
+    fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("it was just made");
+    folder
 }
 
 fn source(directory: &Path, group: Option<u32>) -> Source {
@@ -46,7 +37,7 @@ fn source(directory: &Path, group: Option<u32>) -> Source {
 
 /// Runs both ends as users of their own, with a stream between them.
 fn run(sends: impl FnOnce(&mut UnixStream) -> bool, hears: impl FnOnce(&mut UnixStream) -> bool) {
-    if !lab::is_root() {
+    if !testkit::child::is_root() {
         eprintln!("skipped: only root becomes other users");
         return;
     }
@@ -54,12 +45,12 @@ fn run(sends: impl FnOnce(&mut UnixStream) -> bool, hears: impl FnOnce(&mut Unix
     for end in [&near, &far] {
         end.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
     }
-    let as_user = |user| lab::become_user(user, GROUP).expect("root may");
-    let sending = lab::fork(|| {
+    let as_user = |user| testkit::child::become_user(user, GROUP).expect("root may");
+    let sending = testkit::child::fork(|| {
         as_user(SENDS);
         sends(&mut near)
     });
-    let hearing = lab::fork(|| {
+    let hearing = testkit::child::fork(|| {
         as_user(HEARS);
         hears(&mut far)
     });
@@ -77,9 +68,9 @@ fn wait_for(from: &mut UnixStream) {
 
 #[test]
 fn members_of_the_group_receive_and_are_woken_whatever_the_umask() {
-    let place = Place::new("group");
+    let place = open_folder();
     let sends = |other: &mut UnixStream| {
-        let mut source = source(&place.0, Some(GROUP));
+        let mut source = source(&place, Some(GROUP));
         say(other);
         wait_for(other);
         source.push(0, &[b"news"]).expect("there is room");
@@ -89,11 +80,11 @@ fn members_of_the_group_receive_and_are_woken_whatever_the_umask() {
     };
     let hears = |other: &mut UnixStream| {
         wait_for(other);
-        let mut receiver = Receiver::open(NAME, &place.0).expect("a member may");
+        let mut receiver = Receiver::open(NAME, &place).expect("a member may");
         let mut poller = Poller::new().expect("descriptors are left");
         let bell = receiver.enable_sleep().expect("a slot is free");
         poller.registrar().add(bell, Token(1), Interest::Read).expect("a socket");
-        let socket = fs::metadata(place.0.join(format!("{NAME}.w0"))).expect("its name");
+        let socket = fs::metadata(place.join(format!("{NAME}.w0"))).expect("its name");
         assert_eq!((socket.mode() & 0o777, socket.gid()), (0o660, GROUP));
         assert!(!matches!(receiver.before_sleep(), Wait::Ready));
         say(other);
@@ -109,23 +100,22 @@ fn members_of_the_group_receive_and_are_woken_whatever_the_umask() {
 
 #[test]
 fn without_a_group_others_are_denied_and_told_file_user_and_permissions() {
-    let place = Place::new("denied");
+    let place = open_folder();
     let sends = |other: &mut UnixStream| {
-        let source = source(&place.0, None);
-        let is_own = Receiver::open(NAME, &place.0).is_ok();
+        let source = source(&place, None);
+        let is_own = Receiver::open(NAME, &place).is_ok();
         say(other);
         wait_for(other);
         is_own && source.path().exists()
     };
     let hears = |other: &mut UnixStream| {
         wait_for(other);
-        let error = Receiver::open(NAME, &place.0).err().expect("a stranger may not");
+        let error = Receiver::open(NAME, &place).err().expect("a stranger may not");
         let text = error.to_string();
-        let is_removed = crate::shm::clean(&place.0).is_ok_and(|count| count > 0);
+        let is_removed = crate::shm::clean(&place).is_ok_and(|count| count > 0);
         say(other);
-        let is_told = [&NAME.to_string(), "64002", "64001", "600", "transport_lbtipc_group"]
-            .iter()
-            .all(|word| text.contains(word));
+        let is_told =
+            [&NAME.to_string(), "64002", "64001", "600", "ipc.group"].iter().all(|word| text.contains(word));
         assert!(is_told, "{text}");
         matches!(error, OpenError::Denied { user: HEARS, owner: SENDS, permissions: 0o600, .. })
             && !is_removed
@@ -135,15 +125,18 @@ fn without_a_group_others_are_denied_and_told_file_user_and_permissions() {
 
 #[test]
 fn a_group_that_the_process_is_not_a_member_of_is_refused_by_name() {
-    let place = Place::new("member");
+    let place = open_folder();
     let child = |_: &mut UnixStream| {
-        let options =
-            SourceOptions { directory: place.0.clone(), group: Some(GROUP + 9), ..SourceOptions::default() };
+        let options = SourceOptions {
+            directory: place.to_path_buf(),
+            group: Some(GROUP + 9),
+            ..SourceOptions::default()
+        };
         let error = Source::create(NAME, &options).err().expect("only members and root may give it away");
         let text = error.to_string();
         assert!(["64001", "64009", "LBTIPC_beef_3"].iter().all(|word| text.contains(word)), "{text}");
         true
     };
     run(child, |_| true);
-    assert_eq!(fs::read_dir(&place.0).expect("it is there").count(), 0, "nothing is left");
+    assert_eq!(fs::read_dir(&place).expect("it is there").count(), 0, "nothing is left");
 }

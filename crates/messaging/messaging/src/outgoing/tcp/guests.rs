@@ -2,7 +2,7 @@
 //!
 //! A connection is a receiver once its handshake is complete; before, nothing waits for it. Plain TCP has no
 //! handshake: there a stranger is told from a receiver only by taking nothing, and costs the session one wait
-//! of `transport_tcp_receiver_stopped_timeout_us` (`tests/strangers.rs`).
+//! of `tcp.receiver_stopped_timeout_us` (`tests/strangers.rs`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,6 +13,7 @@ use lbt::ordered::{Backlog, Room, Source};
 use net::{Addresses, Interest, Transport};
 use units::Nanos;
 
+use super::said::Said;
 use super::{Client, TcpOutgoing};
 use crate::MessagingConfig;
 use crate::event::SourceEvent;
@@ -46,11 +47,11 @@ const STOPPED_BYTES: u64 = 32 << 10;
 impl Guests {
     pub(super) fn new(config: &MessagingConfig) -> Guests {
         Guests {
-            clients_max: config.transport_tcp_maximum_clients as usize,
-            handshakes_max: config.transport_tcp_maximum_handshakes as usize,
-            handshake_timeout: config.handshake_timeout(),
-            stopped_timeout: config.stopped_timeout(),
-            addresses: Addresses::new(config.transport_tcp_maximum_clients_per_address as usize),
+            clients_max: config.tcp.maximum_clients as usize,
+            handshakes_max: config.tcp.maximum_handshakes as usize,
+            handshake_timeout: config.tcp.handshake_timeout(),
+            stopped_timeout: config.tcp.stopped_timeout(),
+            addresses: Addresses::new(config.tcp.maximum_clients_per_address as usize),
             handshakes: VecDeque::new(),
             stalls_at: Nanos::NEVER,
         }
@@ -86,7 +87,9 @@ impl TcpOutgoing {
             return Err(error);
         }
         let is_handshaking = transport.is_handshaking();
-        let client = Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false };
+        let said = Said::default();
+        let client =
+            Client { transport, peer, cursor: None, taken: 0, stall: None, waits_for_room: false, said };
         self.clients.insert(client);
         if is_handshaking {
             self.guests.handshakes.push_back((index, now + self.guests.handshake_timeout));

@@ -156,9 +156,9 @@ impl Unicast {
         let client = self.clients.heard(at, now);
         client.naks_rcved += numbers.len() as u64;
         let config = &self.config;
-        let repeats = self.clients.repeats_or(at, || {
-            Retransmitter::new(config, config.transport_lbtrm_retransmit_queue_maximum as usize)
-        });
+        let repeats = self
+            .clients
+            .repeats_or(at, || Retransmitter::new(config, config.retransmit_queue_maximum as usize));
         repeats.set_round_trip(repair_time);
         repeats.on_nak(now, numbers, packer.window(), room, None, counters);
         self.clients.refresh(at);
@@ -175,7 +175,9 @@ impl Unicast {
     ) {
         let Some(at) = self.client_or_reset(from) else { return };
         self.clients.heard(at, now);
-        if transmitter.on_report(now, trailer, packer.window().unsent()) {
+        if !transmitter.on_answer(from, trailer)
+            && transmitter.on_report(now, trailer, packer.window().unsent())
+        {
             let forgotten = self.clients.tell(ClientEvent::TooSlow(from));
             self.counters.clients.events_dropped.add(u64::from(forgotten));
         }

@@ -18,7 +18,8 @@ use crate::congestion::{Pulse, Reporter};
 use crate::delivery::{Delivery, DeliverySink, EndReason, SubscribeError};
 use crate::encryption::{Decryptor, PayloadKeys, SessionName};
 use crate::error::WireError;
-use crate::wire::extension::{SUBTYPE_PULSE, find_extension};
+use crate::presence::{Answers, Query};
+use crate::wire::extension::{SUBTYPE_PULSE, SUBTYPE_REPORT, emit_extension, find_extension};
 use counters::table::{LbmDelivery, ReliableReceiver};
 use doubt::Doubt;
 use evidence::Evidence;
@@ -73,6 +74,8 @@ pub struct Receiver<T> {
     sealer: Option<Box<Sealer>>,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
+    /// What the source has asked.
+    answers: Answers,
     rng: Rng,
     late_start: bool,
     jump_max: u64,
@@ -141,6 +144,8 @@ impl<T: ReceiverTransport> Receiver<T> {
         config.check()?;
         let mut rng = Rng::new(seed);
         let reporter = Reporter::new(rng.next_u32(), config.nak_law);
+        // Not from the same row of numbers: what is drawn for other things stays as it was.
+        let answers = Answers::new(!seed);
         Ok(Receiver {
             transport,
             phase: Phase::Waiting,
@@ -155,7 +160,7 @@ impl<T: ReceiverTransport> Receiver<T> {
             end_reason: None,
             doubt: Doubt::NONE,
             runs: Runs::new(),
-            liveness: Liveness::new(now, config.transport_lbtrm_activity_timeout),
+            liveness: Liveness::new(now, config.activity_timeout),
             bytes: 0,
             duplicates: 0,
             delivery: Delivery::new(&config.delivery, delivery_counters),
@@ -163,6 +168,7 @@ impl<T: ReceiverTransport> Receiver<T> {
             encryption: 0,
             sealer: None,
             reporter,
+            answers,
             rng,
             late_start: config.late_start,
             jump_max: u64::from(config.maximum_missing),
@@ -455,7 +461,7 @@ impl<T: ReceiverTransport> Receiver<T> {
         }
     }
 
-    /// The next NAK or report to send, or what else the transport says to the source, if one is due; to be called
+    /// The next NAK, report or answer to send, or what else the transport says to the source, if one is due; to be called
     /// until there is none.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
         if self.phase == Phase::Ended {
@@ -468,7 +474,7 @@ impl<T: ReceiverTransport> Receiver<T> {
         Some(self.lend_feedback())
     }
 
-    /// Writes a NAK or a report, if one is due.
+    /// Writes a NAK, a report or an answer, if one is due.
     fn write_feedback(&mut self, now: Nanos) -> Option<()> {
         if self.phase != Phase::Live {
             return None;
@@ -479,12 +485,18 @@ impl<T: ReceiverTransport> Receiver<T> {
             self.transport.write_nak(numbers, &mut self.out);
             return Some(());
         }
-        if now < self.reporter.due() {
-            return None;
+        if now >= self.reporter.due()
+            && let Some(report) = self.reporter.report(now, self.next)
+        {
+            self.counters.reports_sent.inc();
+            self.transport.write_empty_nak(&mut self.out);
+            emit_extension(&mut self.out, SUBTYPE_REPORT, &report.emit());
+            return Some(());
         }
-        let report = self.reporter.report(now, self.next)?;
-        self.counters.reports_sent.inc();
-        self.transport.write_report(&report.emit(), &mut self.out);
+        let answer = self.answers.poll(now)?;
+        self.counters.queries_answered.inc();
+        self.transport.write_empty_nak(&mut self.out);
+        answer.emit(&mut self.out);
         Some(())
     }
 
@@ -506,8 +518,14 @@ impl<T: ReceiverTransport> Receiver<T> {
         write(&mut self.transport, highest, &mut self.out).then(|| self.lend_feedback())
     }
 
-    /// Takes what congestion control says with session message `sm_sqn`.
+    /// Takes what congestion control says with session message `sm_sqn`, and what the source asks.
     pub(crate) fn on_pulse(&mut self, now: Nanos, sm_sqn: u32, trailer: &[u8]) {
+        if trailer.is_empty() {
+            return;
+        }
+        if let Some(query) = Query::find(trailer) {
+            self.answers.on_query(now, &query, |topic| self.delivery.is_subscribed(topic));
+        }
         if let Some(pulse) = find_extension(trailer, SUBTYPE_PULSE).and_then(Pulse::parse) {
             self.reporter.on_pulse(now, sm_sqn, &pulse, self.next, &mut self.rng);
         }
@@ -522,7 +540,11 @@ impl<T: ReceiverTransport> Receiver<T> {
             Phase::Waiting => own,
             Phase::Live => {
                 let gaps = self.gaps.due(self.evidence.proven());
-                own.min(self.reporter.due()).min(gaps).min(self.liveness.expiry()).min(self.end_due())
+                own.min(self.reporter.due())
+                    .min(self.answers.due())
+                    .min(gaps)
+                    .min(self.liveness.expiry())
+                    .min(self.end_due())
             }
         }
     }

@@ -46,8 +46,8 @@ pub trait ReceiverTransport: Sized {
     /// Writes a NAK of some numbers to `out`.
     fn write_nak(&self, numbers: &[Sqn], out: &mut Vec<u8>);
 
-    /// Writes a report for congestion control to `out`.
-    fn write_report(&self, report: &[u8], out: &mut Vec<u8>);
+    /// Writes a NAK of no numbers to `out`, to which is appended what else a receiver says.
+    fn write_empty_nak(&self, out: &mut Vec<u8>);
 
     /// Where what was written is to go next, and whether that is on the second network of a session that has two.
     fn feedback_to(&mut self) -> (SocketAddrV4, bool);

@@ -1,0 +1,172 @@
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use net::descriptors::share_of_strangers;
+use net::tls::{ServerFiles, ServerTls, TlsError, UnixSeconds};
+use net::{Interest, Registrar, Token, Transport, tcp};
+use units::Nanos;
+
+use super::limits::CHECK_INTERVAL;
+
+/// Where connections are taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// Address to listen on.
+    pub interface: Ipv4Addr,
+    /// The port; 0 for any free one.
+    pub port: u16,
+    /// Encrypted connections, if they are taken.
+    pub tls: Option<TlsPort>,
+}
+
+/// A port for encrypted connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsPort {
+    /// The port; 0 for any free one. The number of the plain port turns that into an encrypted one.
+    pub port: u16,
+    /// Certificate and key.
+    pub files: ServerFiles,
+}
+
+/// The listening sockets of a port: plain, encrypted, or one of each.
+pub(crate) struct Acceptors {
+    acceptors: Vec<Acceptor>,
+    tls: Option<ServerTls>,
+    registrar: Registrar,
+    token_base: u64,
+    /// When connections are accepted again, after the system had refused to.
+    accept_at: Nanos,
+    /// When the certificate's files are looked at.
+    refresh_at: Nanos,
+    /// Descriptors below this number may be those of connections.
+    descriptors_max: u64,
+}
+
+/// What was waiting at an acceptor.
+pub(crate) enum Accepted {
+    Connection(Transport, SocketAddr),
+    /// It was closed: its descriptor is one of those that the rest of the process needs.
+    Unheard,
+}
+
+struct Acceptor {
+    socket: TcpListener,
+    is_encrypted: bool,
+}
+
+/// Most acceptors there are; their tokens come first.
+pub(crate) const ACCEPTORS_MAX: u64 = 2;
+/// How often the files of a certificate are looked at.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
+
+impl Acceptors {
+    /// Opens the ports, under tokens from `token_base` on.
+    pub(crate) fn open(ports: Ports, registrar: &Registrar, token_base: u64) -> io::Result<Acceptors> {
+        let listen = |port| tcp::listen(SocketAddrV4::new(ports.interface, port));
+        let mut acceptors = Vec::new();
+        let is_plain_too = ports.tls.as_ref().is_none_or(|tls| tls.port != ports.port || tls.port == 0);
+        if is_plain_too {
+            acceptors.push(Acceptor { socket: listen(ports.port)?, is_encrypted: false });
+        }
+        if let Some(tls) = &ports.tls {
+            acceptors.push(Acceptor { socket: listen(tls.port)?, is_encrypted: true });
+        }
+        for (place, acceptor) in acceptors.iter().enumerate() {
+            registrar.add(&acceptor.socket, Token(token_base + place as u64), Interest::Read)?;
+        }
+        let unusable = |e: TlsError| io::Error::new(io::ErrorKind::InvalidInput, e.to_string());
+        let tls = ports.tls.map(|tls| ServerTls::load(tls.files)).transpose().map_err(unusable)?;
+        if let Some(tls) = &tls {
+            tls.check_dates(UnixSeconds::now()).map_err(unusable)?;
+        }
+        let refresh_at = if tls.is_some() { Nanos::ZERO } else { Nanos::NEVER };
+        Ok(Acceptors {
+            acceptors,
+            tls,
+            registrar: registrar.clone(),
+            token_base,
+            accept_at: Nanos::NEVER,
+            refresh_at,
+            descriptors_max: share_of_strangers(),
+        })
+    }
+
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
+        let closed = || io::Error::new(io::ErrorKind::NotConnected, "the port is closed");
+        self.acceptors.first().ok_or_else(closed)?.socket.local_addr()
+    }
+
+    pub(crate) fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.acceptors
+            .iter()
+            .find(|acceptor| acceptor.is_encrypted)
+            .map(|acceptor| acceptor.socket.local_addr())
+            .transpose()
+    }
+
+    /// Certificate and key of encrypted connections, if these are taken.
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
+    }
+
+    /// Takes no more connections.
+    pub(crate) fn close(&mut self) {
+        self.acceptors.clear();
+    }
+
+    /// The next connection that waits at an acceptor.
+    pub(crate) fn accept(&self, place: usize) -> io::Result<Option<Accepted>> {
+        let Some(acceptor) = self.acceptors.get(place) else { return Ok(None) };
+        let Some((socket, peer)) = tcp::accept(&acceptor.socket)? else { return Ok(None) };
+        // The kernel gives the lowest number that is free: all below are taken.
+        if u64::try_from(socket.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_max) {
+            return Ok(Some(Accepted::Unheard));
+        }
+        let transport = match &self.tls {
+            Some(tls) if acceptor.is_encrypted => tls.accept(socket)?,
+            _ => Transport::Plain(socket),
+        };
+        Ok(Some(Accepted::Connection(transport, peer)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn allow_descriptors_below(&mut self, number: u64) {
+        self.descriptors_max = number;
+    }
+
+    /// Out of descriptors, most likely: the connection stays in the queue and the listener ready, so that
+    /// without a rest the thread would do nothing but fail to accept it.
+    pub(crate) fn rest(&mut self, now: Nanos) {
+        if self.change_interest(Interest::Nothing) {
+            self.accept_at = now + CHECK_INTERVAL;
+        }
+    }
+
+    /// Ends a rest that is over; tells whether changed certificates were read.
+    pub(crate) fn on_wakeup(&mut self, now: Nanos) -> Result<bool, TlsError> {
+        if now >= self.accept_at {
+            let is_back = self.change_interest(Interest::Read);
+            self.accept_at = if is_back { Nanos::NEVER } else { now + CHECK_INTERVAL };
+        }
+        let Some(tls) = self.tls.as_mut().filter(|_| now >= self.refresh_at) else { return Ok(false) };
+        self.refresh_at = now + REFRESH_INTERVAL;
+        tls.refresh(UnixSeconds::now())
+    }
+
+    /// Whether the next wake-up looks at the certificate's files.
+    pub(crate) fn is_refresh_due(&self, now: Nanos) -> bool {
+        now >= self.refresh_at
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        self.accept_at.min(self.refresh_at)
+    }
+
+    fn change_interest(&self, interest: Interest) -> bool {
+        let mut acceptors = self.acceptors.iter().zip(self.token_base..);
+        acceptors
+            .all(|(acceptor, token)| self.registrar.change(&acceptor.socket, Token(token), interest).is_ok())
+    }
+}

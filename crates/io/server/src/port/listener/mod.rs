@@ -1,0 +1,298 @@
+//! A port and its connections: the table of them, their sockets and timers.
+
+mod reading;
+mod writing;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connection::{LadderConfig, Step};
+use counters::table::Listener as Counters;
+use net::{Interest, Ready, Registrar, Token, Transport};
+use units::Nanos;
+
+use super::acceptors::{ACCEPTORS_MAX, Acceptors, Ports};
+use super::admission::Admission;
+use super::closing::{CLOSING_BIT, Closings};
+use super::connection::Connection;
+use super::connection_table::ConnectionTable;
+use super::limits::{CHECK_INTERVAL, Limits};
+use super::protocol::{Endpoint, Protocol, ReasonOf, Service};
+use crate::{ConnectionId, ConnectionInfo, Outbox};
+
+/// A connection is served otherwise than before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepChange {
+    /// Which.
+    pub connection: ConnectionId,
+    /// How it is served now.
+    pub step: Step,
+    /// So many bytes waited for it.
+    pub backlog_bytes: usize,
+    /// The oldest of them so long.
+    pub oldest: Duration,
+}
+
+/// A port and its connections.
+pub struct Listener<P: Protocol> {
+    admission: Admission,
+    registrar: Registrar,
+    /// Of the connection in the first place of the table.
+    token_base: u64,
+    protocol: P,
+    counters: Arc<Counters>,
+    limits: Limits,
+    connections: ConnectionTable<Connection<P::Endpoint>>,
+    closings: Closings,
+    outbox: Outbox,
+    read_buffer: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Nothing is read from any connection for now.
+    is_paused: bool,
+    /// Connections from which nothing is read and that keep up again.
+    roomy: Vec<ConnectionId>,
+    /// When a connection that does not keep up is served less, or given up; without this it is served as all are.
+    ladder: Option<LadderConfig>,
+    /// Connections that are served otherwise than before.
+    steps: Vec<StepChange>,
+    /// Bytes that wait for the sockets of all connections.
+    backlog_bytes: usize,
+    check_at: Nanos,
+}
+
+impl<P: Protocol> Listener<P> {
+    /// Listens. Descriptors are added to `registrar` under tokens whose upper 32 bits are `token_space`.
+    ///
+    /// # Errors
+    /// A port is taken, or a certificate cannot be used; the error names it.
+    pub fn new(
+        protocol: P,
+        ports: Ports,
+        limits: Limits,
+        registrar: &Registrar,
+        token_space: u32,
+        counters: Arc<Counters>,
+    ) -> io::Result<Listener<P>> {
+        let token_base = u64::from(token_space) << 32;
+        let acceptors = Acceptors::open(ports, registrar, token_base)?;
+        Ok(Listener {
+            admission: Admission::new(acceptors, &limits, Arc::clone(&counters)),
+            registrar: registrar.clone(),
+            token_base: token_base + ACCEPTORS_MAX,
+            protocol,
+            counters,
+            limits,
+            connections: ConnectionTable::new(),
+            closings: Closings::new(registrar, token_base + ACCEPTORS_MAX),
+            outbox: Outbox::default(),
+            read_buffer: vec![0; limits.read_bytes],
+            scratch: Vec::new(),
+            is_paused: false,
+            roomy: Vec::new(),
+            ladder: None,
+            steps: Vec::new(),
+            backlog_bytes: 0,
+            check_at: Nanos::ZERO,
+        })
+    }
+
+    /// The address listened on; of an encrypted port beside a plain one see [`Listener::tls_address`].
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn local_address(&self) -> io::Result<SocketAddr> {
+        self.admission.acceptors.local_address()
+    }
+
+    /// The address on which encrypted connections are taken, if they are.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
+        self.admission.acceptors.tls_address()
+    }
+
+    /// From now on connections that do not keep up are served by that.
+    pub fn set_ladder(&mut self, config: LadderConfig) {
+        self.ladder = Some(config);
+    }
+
+    /// Connections that are served otherwise than before, since the last call, in order.
+    pub fn take_steps(&mut self) -> Vec<StepChange> {
+        std::mem::take(&mut self.steps)
+    }
+
+    /// Whether a connection is served otherwise, or has room that was waited for, and nobody has asked.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.steps.is_empty() || self.outbox.has_roomy()
+    }
+
+    /// Where messages for connections are put; they leave with [`Listener::flush`].
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
+    }
+
+    /// A descriptor of this listener is ready.
+    pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
+        match ready.token.0 & u64::from(u32::MAX) {
+            acceptor @ 0..ACCEPTORS_MAX => self.accept(now, acceptor as usize, service),
+            place if (place - ACCEPTORS_MAX) & CLOSING_BIT != 0 => {
+                self.closings.on_ready(ready, &mut self.read_buffer);
+            }
+            place => self.on_connection_ready(now, (place - ACCEPTORS_MAX) as usize, ready, service),
+        }
+    }
+
+    fn accept(&mut self, now: Nanos, acceptor: usize, service: &mut impl Service<P>) {
+        while let Some((transport, peer)) =
+            self.admission.next(now, acceptor, self.connections.len(), service)
+        {
+            if self.add(now, transport, peer).is_err() {
+                self.admission.turn_away(peer.ip());
+            }
+        }
+    }
+
+    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) -> io::Result<()> {
+        let index = self.connections.next();
+        self.registrar.add(&transport, Token(self.token_base + index as u64), Interest::Read)?;
+        self.connections.insert(Connection::new(transport, self.protocol.accept(now), peer));
+        self.outbox.add(ConnectionId(index as u32));
+        Ok(())
+    }
+
+    fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
+        let token = Token(self.token_base + index as u64);
+        let (paused, registrar) = (self.is_paused, &self.registrar);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let result = connection.update_interest(registrar, token, paused, &mut self.backlog_bytes);
+        let id = ConnectionId(index as u32);
+        let change = self.ladder.as_ref().and_then(|config| connection.climb(now, config));
+        self.outbox.note_behind(id, connection.is_behind(self.ladder.as_ref()));
+        if let Some((step, oldest)) = change {
+            let backlog_bytes = connection.counted_backlog;
+            let change = StepChange { connection: id, step, backlog_bytes, oldest };
+            if step == Step::Disconnected {
+                return self.give_up(now, change, service);
+            }
+            self.outbox.set_conflated(id, step == Step::Conflated);
+            self.steps.push(change);
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        match result {
+            Ok(true) if connection.is_held => self.roomy.push(ConnectionId(index as u32)),
+            Ok(_) => {}
+            Err(_) => {
+                let reason = connection.broken();
+                self.close(now, index, &reason, service);
+            }
+        }
+    }
+
+    /// Ends a connection for which something has waited too long.
+    #[cold]
+    fn give_up(&mut self, now: Nanos, change: StepChange, service: &mut impl Service<P>) {
+        let index = change.connection.0 as usize;
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let waited_ms = u32::try_from(change.oldest.as_millis()).unwrap_or(u32::MAX);
+        let reason = connection.endpoint.give_up(waited_ms);
+        self.close(now, index, &reason, service);
+    }
+
+    fn close(&mut self, now: Nanos, index: usize, reason: &ReasonOf<P>, service: &mut impl Service<P>) {
+        let Some(mut gone) = self.connections.take(index) else { return };
+        // A nak or a last status; the connection is gone whether it gets through or not.
+        let _ = gone.write_backlog();
+        let id = ConnectionId(index as u32);
+        self.backlog_bytes -= gone.counted_backlog;
+        self.admission.release(gone.peer.ip());
+        self.counters.tls_unfinished.add(u64::from(gone.transport.is_handshaking()));
+        self.outbox.remove(id);
+        self.steps.retain(|change| change.connection != id);
+        if gone.is_announced {
+            service.on_closed(now, id, reason, &mut self.outbox);
+        }
+        self.closings.take(now, gone, &mut self.read_buffer);
+    }
+
+    #[cfg(test)]
+    fn closing_count(&self) -> usize {
+        self.closings.len()
+    }
+
+    /// Whether no connection is left, not even one that is being closed.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.connections.is_empty() && self.closings.is_empty()
+    }
+
+    /// Pings, and time-outs of handshakes, logins and silent connections.
+    pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        self.admission.on_wakeup(now, service);
+        self.closings.on_wakeup(now);
+        if now < self.check_at {
+            return;
+        }
+        self.check_at = now + CHECK_INTERVAL;
+        for index in 0..self.connections.end() {
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            let mut result = Ok(());
+            if connection.lives_unread(self.is_paused) {
+                connection.endpoint.on_sign_of_life(now);
+            }
+            if now >= connection.endpoint.next_wakeup() {
+                result = connection.endpoint.on_wakeup(now).and_then(|()| connection.write_backlog());
+            }
+            if now >= connection.login_until {
+                connection.login_until = Nanos::NEVER;
+                if !service.is_logged_in(ConnectionId(index as u32)) {
+                    self.counters.logins_overdue.inc();
+                    result = Err(connection.stop());
+                }
+            }
+            match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+    }
+
+    /// When [`Listener::on_wakeup`] is due next.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
+        check_at.min(self.admission.acceptors.next_wakeup()).min(self.closings.next_wakeup())
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// All connections, for status pages.
+    pub fn connections(&mut self) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        self.connections_after(None)
+    }
+
+    /// The connections in the order of their numbers, from the one behind `after` on, for status pages.
+    pub fn connections_after(
+        &mut self,
+        after: Option<ConnectionId>,
+    ) -> impl Iterator<Item = ConnectionInfo> + '_ {
+        let is_before = move |index: usize| after.is_some_and(|after| index <= after.0 as usize);
+        let numbered = self.connections.iter_mut().skip_while(move |(index, _)| is_before(*index));
+        numbered.map(|(index, c)| c.info(ConnectionId(index as u32)))
+    }
+
+    /// One connection, for status pages; `None` if there is none of this number.
+    pub fn connection(&mut self, id: ConnectionId) -> Option<ConnectionInfo> {
+        self.connections.get_mut(id.0 as usize).map(|c| c.info(id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

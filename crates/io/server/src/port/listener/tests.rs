@@ -1,0 +1,308 @@
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use connection::{Disconnect, LadderConfig, Step};
+use net::Poller;
+
+use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
+use super::*;
+use crate::{Backlog, ConnectionToService, Entry, PortEvent, Traffic};
+
+/// A protocol whose connections do nothing.
+struct Mute;
+
+impl Protocol for Mute {
+    type Endpoint = Idle;
+    type Session<'a> = ();
+    type Message<'a> = ();
+
+    fn accept(&mut self, _: Nanos) -> Idle {
+        Idle { depth_bytes: 0 }
+    }
+
+    fn on_bytes<S: Service<Mute>>(
+        &mut self,
+        _: Nanos,
+        _: &mut Idle,
+        _: &[u8],
+        _: &mut ConnectionToService<'_, S>,
+    ) -> Result<(), ()> {
+        Ok(())
+    }
+
+    fn frame(&mut self, _: &mut Idle, _: &[u8], _: &mut &[Entry], _: &mut Vec<u8>) -> Result<(), ()> {
+        Ok(())
+    }
+}
+
+struct Idle {
+    depth_bytes: usize,
+}
+
+impl Endpoint for Idle {
+    type Reason = ();
+
+    fn pending(&mut self) -> &[u8] {
+        &[]
+    }
+    fn consume(&mut self, _: usize) {}
+    fn keep(&mut self, _: &[u8], _: usize) -> Result<(), ()> {
+        Ok(())
+    }
+    fn backlog(&mut self) -> Backlog {
+        Backlog { depth_bytes: self.depth_bytes, limit_bytes: 1 << 20, ..Backlog::default() }
+    }
+    fn traffic(&mut self) -> Traffic {
+        Traffic::default()
+    }
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+    fn on_sign_of_life(&mut self, _: Nanos) {}
+    fn on_wakeup(&mut self, _: Nanos) -> Result<(), ()> {
+        Ok(())
+    }
+    fn next_wakeup(&self) -> Nanos {
+        Nanos::NEVER
+    }
+    fn on_disconnected(&mut self, _: Disconnect) {}
+    fn give_up(&mut self, waited_ms: u32) {
+        assert_eq!(waited_ms, 9_000);
+    }
+    fn stop(&mut self) {}
+}
+
+struct Nobody;
+
+impl Service<Mute> for Nobody {
+    fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &(), _: SocketAddr, _: &mut Outbox) {}
+    fn on_message(&mut self, _: Nanos, _: ConnectionId, _: (), _: &mut Outbox) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &(), _: &mut Outbox) {}
+    fn is_logged_in(&self, _: ConnectionId) -> bool {
+        false
+    }
+}
+
+/// What was told.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Service<Mute> for Told {
+    fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &(), _: SocketAddr, _: &mut Outbox) {}
+    fn on_message(&mut self, _: Nanos, _: ConnectionId, _: (), _: &mut Outbox) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+    fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &(), _: &mut Outbox) {}
+    fn is_logged_in(&self, _: ConnectionId) -> bool {
+        false
+    }
+    fn on_port_event(&mut self, event: PortEvent<'_>) {
+        assert!(event.is_fault());
+        self.0.push(event.to_string());
+    }
+}
+
+fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
+    let counters = Arc::<Counters>::default();
+    let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None };
+    let limits = Limits {
+        connections_max,
+        connections_per_address_max: 1000,
+        login_timeout: Duration::from_secs(15),
+        read_bytes: 4096,
+        backlogs_bytes_max: 1 << 30,
+    };
+    let listener = Listener::new(Mute, ports, limits, poller.registrar(), 1, Arc::clone(&counters));
+    (listener.expect("some port is free"), counters)
+}
+
+/// Hands what is ready now to the listener; returns how much it was.
+fn serve(poller: &mut Poller, listener: &mut Listener<Mute>, now: Nanos) -> usize {
+    let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
+    ready.iter().for_each(|ready| listener.on_ready(now, *ready, &mut Nobody));
+    ready.len()
+}
+
+#[test]
+fn after_a_refusal_of_the_system_waiting_connections_rest_and_are_taken_later() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, counters) = listen(&poller, 100);
+    let start = Nanos(1_000);
+    assert_eq!(listener.next_wakeup(), Nanos::NEVER, "nothing to do without connections");
+    let mut told = Told::default();
+    listener.admission.rest(start, &io::Error::other("none left"), &mut told);
+    listener.admission.rest(start, &io::Error::other("none left"), &mut told);
+    assert_eq!(told.0, ["connections cannot be accepted, those that wait rest: none left"], "it is rationed");
+    let address = listener.local_address().expect("it is bound");
+    let _waiting = TcpStream::connect(address).expect("the queue has room");
+    assert_eq!(serve(&mut poller, &mut listener, start), 0, "the thread may sleep");
+    assert_eq!(listener.next_wakeup(), start + CHECK_INTERVAL);
+    listener.on_wakeup(start + CHECK_INTERVAL / 2, &mut Nobody);
+    assert_eq!(serve(&mut poller, &mut listener, start), 0, "not yet");
+    listener.on_wakeup(start + CHECK_INTERVAL, &mut Nobody);
+    assert_eq!(serve(&mut poller, &mut listener, start + CHECK_INTERVAL), 1);
+    assert_eq!(listener.connection_count(), 1);
+    assert!(listener.next_wakeup() > start + CHECK_INTERVAL, "the rest is over");
+    assert_eq!(counters.accept_failures.get(), 2);
+}
+
+#[test]
+fn connections_that_would_take_the_last_descriptors_are_closed_unheard_and_told_in_turn() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, counters) = listen(&poller, 100);
+    listener.admission.acceptors.allow_descriptors_below(0);
+    let address = listener.local_address().expect("it is bound");
+    let mut told = Told::default();
+    for (now, connections) in [(Nanos(1), 3), (Nanos(1) + SHORTAGE_EVERY, 1)] {
+        let mut peers: Vec<TcpStream> =
+            (0..connections).map(|_| TcpStream::connect(address).expect("the queue has room")).collect();
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(now, *ready, &mut told));
+        peers.iter_mut().for_each(|peer| assert_eq!(peer.read(&mut [0]).expect("no reset"), 0));
+    }
+    assert_eq!((listener.connection_count(), counters.descriptors_short.get()), (0, 4));
+    let said = told.0.iter().map(|line| line.split(" closed unheard").next());
+    assert_eq!(said.collect::<Vec<_>>(), [Some("1 connections were"), Some("3 connections were")]);
+}
+
+#[test]
+fn a_connection_that_is_dismissed_is_closed_with_the_next_flush_and_no_other() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let _both = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    listener.dismiss(ConnectionId(1));
+    listener.dismiss(ConnectionId(77));
+    assert_eq!(listener.connection_count(), 2);
+    listener.flush(Nanos(2), &mut Nobody);
+    assert!(listener.connection_count() == 1 && listener.connection(ConnectionId(1)).is_none());
+}
+
+#[test]
+fn a_connection_that_is_ended_is_drained_and_closed_when_the_peer_ends_or_its_time_is_over() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let [mut leaves, mut stays] = [(); 2].map(|()| TcpStream::connect(address).expect("there is room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    for peer in [&mut leaves, &mut stays] {
+        peer.write_all(&[0; 100_000]).expect("buffers take it");
+    }
+    listener.dismiss(ConnectionId(0));
+    listener.dismiss(ConnectionId(1));
+    listener.flush(Nanos(2), &mut Nobody);
+    assert!(listener.connection_count() == 0 && !listener.has_ended(), "both are being closed");
+    for peer in [&mut leaves, &mut stays] {
+        assert_eq!(peer.read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+    }
+    drop(leaves);
+    while listener.closing_count() > 1 {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+    }
+    let due = listener.next_wakeup();
+    assert!(due < Nanos(2) + Duration::from_secs(1), "it is looked after");
+    listener.on_wakeup(due, &mut Nobody);
+    assert!(!listener.has_ended(), "it has time");
+    listener.on_wakeup(Nanos(2) + Duration::from_secs(2), &mut Nobody);
+    assert!(listener.has_ended());
+}
+
+#[test]
+fn a_peer_that_goes_on_to_send_is_not_heard_for_ever() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let mut peer = TcpStream::connect(listener.local_address().expect("it is bound")).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    listener.end(Nanos::NEVER);
+    listener.flush(Nanos(2), &mut Nobody);
+    let sends = std::thread::spawn(move || while peer.write_all(&[0; 65_536]).is_ok() {});
+    while !listener.has_ended() {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+    }
+    sends.join().expect("it ends with the connection");
+}
+
+#[test]
+fn connections_far_beyond_the_limit_are_closed_unheard() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, counters) = listen(&poller, 1);
+    let address = listener.local_address().expect("it is bound");
+    let all: Vec<TcpStream> =
+        (0..REFUSALS_MAX + 3).map(|_| TcpStream::connect(address).expect("there is room")).collect();
+    serve(&mut poller, &mut listener, Nanos(1));
+    assert_eq!(listener.connection_count(), 1 + REFUSALS_MAX);
+    assert_eq!(counters.turned_away.get(), (all.len() - 1 - REFUSALS_MAX) as u64);
+}
+
+/// Whoever empties it: its socket that takes more, or a flush of what came for it meanwhile.
+#[test]
+fn a_connection_with_which_the_service_is_busy_is_named_once_when_its_backlog_is_small_again() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let _peer = TcpStream::connect(listener.local_address().expect("it is bound")).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    listener.connections[0].is_held = true;
+    for (depth_bytes, roomy) in [(0, vec![]), (1 << 20, vec![]), (0, vec![ConnectionId(0)]), (0, vec![])] {
+        listener.connections[0].endpoint.depth_bytes = depth_bytes;
+        listener.update_interest(Nanos(2), 0, &mut Nobody);
+        assert_eq!((listener.take_roomy(), listener.backlog_bytes), (roomy, depth_bytes));
+    }
+}
+
+#[test]
+fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let _peers =
+        [(); 2].map(|()| TcpStream::connect(listener.local_address().expect("bound")).expect("room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    let (id, other) = (ConnectionId(0), ConnectionId(1));
+    let after = |seconds| Nanos(1) + Duration::from_secs(seconds);
+    listener.set_ladder(LadderConfig {
+        conflate_above_bytes: Some(1_000),
+        conflate_above: Some(Duration::from_secs(3)),
+        room_bytes: 100,
+        tick_after: Duration::from_secs(2),
+        disconnect_after: Some(Duration::from_secs(9)),
+    });
+    let mut look = |listener: &mut Listener<Mute>, second, depth_bytes| {
+        listener.connections[0].endpoint.depth_bytes = depth_bytes;
+        listener.connections[1].endpoint.depth_bytes = 0;
+        listener.on_wakeup(after(second), &mut Nobody);
+        let told = (listener.has_news(), listener.take_steps());
+        assert_eq!(told.0, !told.1.is_empty());
+        told.1.iter().map(|change| (change.connection, change.step)).collect::<Vec<_>>()
+    };
+    assert_eq!(look(&mut listener, 1, 1_000), []);
+    assert_eq!(look(&mut listener, 2, 1_001), [(id, Step::Conflated)], "by bytes");
+    let is_conflated = |listener: &mut Listener<Mute>| {
+        assert!(!listener.outbox.is_conflated(other));
+        (listener.outbox.is_conflated(id), listener.outbox.lags(id))
+    };
+    assert_eq!(is_conflated(&mut listener), (true, true));
+    listener.outbox.await_room(id);
+    assert_eq!(look(&mut listener, 3, 101), []);
+    assert_eq!(is_conflated(&mut listener), (true, true));
+    assert!(listener.outbox.take_roomy().is_empty());
+    listener.connections[0].endpoint.depth_bytes = 100;
+    listener.on_wakeup(after(4), &mut Nobody);
+    assert_eq!((listener.has_news(), listener.outbox.take_roomy()), (true, vec![id]));
+    assert_eq!(is_conflated(&mut listener), (true, false), "it has room");
+    assert_eq!(look(&mut listener, 5, 0), []);
+    assert_eq!(look(&mut listener, 6, 0), [(id, Step::Tick)]);
+    assert_eq!(is_conflated(&mut listener), (false, false));
+    assert_eq!(look(&mut listener, 7, 10), []);
+    assert_eq!(look(&mut listener, 10, 10), [(id, Step::Conflated)], "by age");
+    assert_eq!(look(&mut listener, 15, 10), []);
+    listener.connections[0].endpoint.depth_bytes = 10;
+    listener.on_wakeup(after(16), &mut Nobody);
+    assert!(listener.connection(id).is_none() && listener.connection(other).is_some());
+    assert!(listener.take_steps().is_empty() && !listener.outbox.is_conflated(id));
+}

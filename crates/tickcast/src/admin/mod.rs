@@ -1,0 +1,209 @@
+//! HTTP for operators: health, metrics, status.
+//!
+//! | path | answer |
+//! |---|---|
+//! | `/health` | `ok` as long as every thread of the daemon turns; else 503 and which does not |
+//! | `/ready` | `ready` if every service is served; else 503 and which is not |
+//! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
+//! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
+//!
+//! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
+//! an update.
+
+mod connections;
+mod prometheus;
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::Arc;
+use std::thread;
+
+use axum::extract::RawQuery;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use counters::Registry;
+use serde_json::Value;
+
+use self::connections::Bounded;
+
+/// Gives the present status of a daemon, or the part of it that the URL asks for behind its `?`; may block.
+pub(crate) type Status = Arc<dyn Fn(&str) -> Result<Value, NoStatus> + Send + Sync>;
+
+/// Why there is no status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoStatus {
+    /// The URL asks for what cannot be: 400, with what is wrong.
+    Refused(String),
+    /// The daemon does not answer now: 503, with why.
+    Busy(String),
+}
+
+/// Says why something is not as it should be, a line each; nothing if it is. May block.
+pub(crate) type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// What a daemon says of itself.
+#[derive(Clone)]
+pub(crate) struct Daemon {
+    /// Its description.
+    pub(crate) status: Status,
+    /// Threads that do not turn.
+    pub(crate) health: Check,
+    /// Services that are not served.
+    pub(crate) ready: Check,
+}
+
+/// Serves the paths on `address` from a thread of its own, for the life of the process.
+///
+/// Returns the address in use, which tells the port when 0 was asked for.
+///
+/// # Errors
+/// The address is taken or not one of this host; the error names it.
+pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -> io::Result<SocketAddr> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("cannot serve HTTP on {address}: {e}"));
+    let listener = std::net::TcpListener::bind(address).map_err(named)?;
+    listener.set_nonblocking(true)?;
+    let local = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    thread::Builder::new().name("admin".to_owned()).spawn(move || {
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            axum::serve(Bounded::new(listener), router(registry, daemon)).await
+        })
+    })?;
+    Ok(local)
+}
+
+fn router(registry: Registry, daemon: Daemon) -> Router {
+    let Daemon { status, health, ready } = daemon;
+    let metrics = move || {
+        let text = prometheus::text(&registry.in_use());
+        async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
+    };
+    Router::new()
+        .route("/health", get(move || check(health.clone(), "ok")))
+        .route("/ready", get(move || check(ready.clone(), "ready")))
+        .route("/metrics", get(metrics))
+        .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
+}
+
+/// 200 and `good`, or 503 and what is wrong.
+async fn check(check: Check, good: &'static str) -> (StatusCode, String) {
+    let failed = |_| vec!["the check itself has failed".to_owned()];
+    let wrong = tokio::task::spawn_blocking(move || check()).await.unwrap_or_else(failed);
+    if wrong.is_empty() {
+        return (StatusCode::OK, format!("{good}\n"));
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n")
+}
+
+/// A daemon may take its time to describe itself; the other paths answer meanwhile.
+async fn describe(status: Status, query: String) -> Response {
+    let failed = |_| Err(NoStatus::Busy("the daemon cannot describe itself".to_owned()));
+    match tokio::task::spawn_blocking(move || status(&query)).await.unwrap_or_else(failed) {
+        Ok(status) => Json(status).into_response(),
+        Err(NoStatus::Refused(why)) => (StatusCode::BAD_REQUEST, why + "\n").into_response(),
+        Err(NoStatus::Busy(why)) => (StatusCode::SERVICE_UNAVAILABLE, why + "\n").into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpStream};
+
+    use counters::table::{LbtrmSource, LbttcpSource};
+
+    use super::*;
+
+    fn fetch(from: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(from).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn daemon(status: Value, wrong: &[&str]) -> Daemon {
+        let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
+        let check: Check = Arc::new(move || wrong.clone());
+        Daemon { status: Arc::new(move |_| Ok(status.clone())), health: check.clone(), ready: check }
+    }
+
+    #[test]
+    fn the_paths_answer() {
+        let registry = Registry::default();
+        let source = Arc::new(LbtrmSource::default());
+        source.msgs_sent.add(42);
+        registry.register(&[("session", "ab\"c")], source);
+        registry.register_optional(&[], Arc::new(LbttcpSource::default()));
+        let daemon = daemon(serde_json::json!({"service": "BINANCE"}), &[]);
+        let address = serve(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), registry, daemon).unwrap();
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+        assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
+        assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
+        let metrics = fetch(address, "/metrics");
+        assert!(
+            metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),
+            "{metrics}"
+        );
+        assert!(!metrics.contains("lbttcp"), "nobody uses it: {metrics}");
+        assert!(fetch(address, "/nowhere").starts_with("HTTP/1.1 404"));
+    }
+
+    #[test]
+    fn silent_connections_take_few_descriptors_and_keep_nobody_from_an_answer() {
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let address = serve(any, Registry::default(), daemon(Value::Null, &[])).unwrap();
+        let mut silent: Vec<TcpStream> =
+            (0..5 * connections::CONNECTIONS_MAX).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+        // The oldest had to go.
+        for stream in &mut silent[..2 * connections::CONNECTIONS_MAX] {
+            assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        }
+        assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_the_status_is_503() {
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let address =
+            serve(any, Registry::default(), daemon(Value::Null, &["A is not served", "B too"])).unwrap();
+        for path in ["/health", "/ready"] {
+            let answer = fetch(address, path);
+            assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\nA is not served\nB too\n"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_the_path_of_the_status_is_the_daemons_to_understand() {
+        let status: Status = Arc::new(|query| match query {
+            "busy" => Err(NoStatus::Busy("ask again".to_owned())),
+            "limit=0" => Err(NoStatus::Refused("`limit` must be 1 to 1000".to_owned())),
+            query => Ok(serde_json::json!({ "query": query })),
+        });
+        let daemon = Daemon { status, ..daemon(Value::Null, &[]) };
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let address = serve(any, Registry::default(), daemon).unwrap();
+        assert!(fetch(address, "/status").ends_with("{\"query\":\"\"}"));
+        assert!(fetch(address, "/status?a=b%20&c").ends_with("{\"query\":\"a=b%20&c\"}"));
+        let refused = fetch(address, "/status?limit=0");
+        assert!(refused.starts_with("HTTP/1.1 400") && refused.ends_with("`limit` must be 1 to 1000\n"));
+        assert!(fetch(address, "/status?busy").starts_with("HTTP/1.1 503"));
+    }
+
+    #[test]
+    fn a_taken_address_is_named() {
+        let daemon = daemon(Value::Null, &[]);
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let SocketAddr::V4(taken) = serve(any, Registry::default(), daemon.clone()).unwrap() else {
+            unreachable!("bound to IPv4")
+        };
+        let error = serve(taken, Registry::default(), daemon).unwrap_err();
+        assert!(error.to_string().contains(&taken.to_string()), "{error}");
+    }
+}
