@@ -20,3 +20,4 @@ pub use cached::{CachedItem, Conflated, RefreshForm, Scratch};
 pub use encoding::{EncodeFault, Encoding};
 pub use intake::{Intake, IntakeConfig, Waited};
 pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};
+pub use ration::Ration;

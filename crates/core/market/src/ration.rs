@@ -4,7 +4,7 @@ use units::Nanos;
 
 /// Gives leave to report something, so often in a while; what was not reported is counted until the next time.
 #[derive(Debug, Default)]
-pub(crate) struct Ration {
+pub struct Ration {
     began_at: Nanos,
     given: u32,
     held_back: u64,
@@ -16,7 +16,7 @@ pub(crate) const SPAN: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Ration {
     /// `None` if nothing may be reported now; else how many reports were held back since the last one.
-    pub(crate) fn take(&mut self, now: Nanos) -> Option<u64> {
+    pub fn take(&mut self, now: Nanos) -> Option<u64> {
         if now >= self.began_at + SPAN {
             self.began_at = now;
             self.given = 0;

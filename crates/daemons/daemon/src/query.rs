@@ -130,10 +130,7 @@ impl Origin {
     fn has(&self, address: IpAddr) -> bool {
         match (self, address) {
             (Origin::Host(host), address) => *host == address,
-            (Origin::Network(network), IpAddr::V4(address)) => {
-                let bits = address.to_bits() ^ network.network().to_bits();
-                bits.checked_shr(32 - u32::from(network.prefix_len())).unwrap_or(0) == 0
-            }
+            (Origin::Network(network), IpAddr::V4(address)) => network.contains(address),
             (Origin::Network(_), IpAddr::V6(_)) => false,
         }
     }

@@ -32,6 +32,15 @@ pub struct LadderConfig {
     pub disconnect_after: Option<Duration>,
 }
 
+impl LadderConfig {
+    /// Whether a peer can ever go down: at least one limit is set.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        let LadderConfig { conflate_above_bytes, conflate_above, disconnect_after, .. } = self;
+        conflate_above_bytes.is_some() || conflate_above.is_some() || disconnect_after.is_some()
+    }
+}
+
 /// How a peer is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Step {
@@ -210,15 +219,18 @@ mod tests {
             ..CONFIG
         };
         assert_steps(&never, &[(0, usize::MAX, 1 << 30, Tick)]);
+        assert!(!never.has_limits());
         let by_age = LadderConfig { conflate_above: Some(Duration::from_secs(5)), ..never };
         assert_steps(
             &by_age,
             &[(0, usize::MAX, 4, Tick), (1, 1, 5, Conflated), (2, 101, 1 << 30, Conflated)],
         );
         let by_bytes = LadderConfig { conflate_above_bytes: Some(7), ..never };
+        assert!(by_age.has_limits() && by_bytes.has_limits());
         assert_steps(&by_bytes, &[(0, 7, 1 << 30, Tick), (1, 8, 0, Conflated)]);
         let cut_off = LadderConfig { disconnect_after: Some(Duration::from_secs(9)), ..never };
         assert_steps(&cut_off, &[(0, 7, 8, Tick), (1, 7, 9, Disconnected)]);
+        assert!(cut_off.has_limits());
     }
 
     #[test]

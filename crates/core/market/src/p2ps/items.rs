@@ -126,8 +126,7 @@ impl WatchedItems {
     }
 
     /// Sends the newest values of an item to a stream that was not sent so many of the last updates: what these have
-    /// changed, or the image if an update cannot say it,
-    /// or the data is suspect.
+    /// changed, or the image if an update cannot say it or the data is suspect.
     pub(super) fn send_newest(
         &mut self,
         index: usize,

@@ -1,32 +1,11 @@
-use std::sync::LazyLock;
-
-use market::image::{FieldRules, Image, PartStart};
+use market::image::{Image, PartStart};
 use market::{CachedItem, Conflated, ItemKey, Scratch};
-use rwf::{DataType, Domain, Msg, RefreshMsg, UpdateMsg, encode_to_vec};
+use rwf::{Domain, Msg, RefreshMsg, UpdateMsg, encode_to_vec};
 
-use super::DICTIONARY;
+use super::updates::{RULES, TYPES};
 use crate::Outcome;
 use crate::input::Input;
 
-/// Those of the dictionary, a chain of ripples and a ring.
-static RULES: LazyLock<FieldRules> = LazyLock::new(|| {
-    let mut rules = FieldRules::of(&DICTIONARY);
-    for (from, to) in [(22, 25), (25, 30), (30, 31), (-2, -3), (-3, -4), (-4, -2)] {
-        rules.set_ripple(from, to);
-    }
-    rules
-});
-
-const TYPES: [DataType; 8] = [
-    DataType::FIELD_LIST,
-    DataType::MAP,
-    DataType::ELEMENT_LIST,
-    DataType::VECTOR,
-    DataType::SERIES,
-    DataType::FILTER_LIST,
-    DataType::OPAQUE,
-    DataType::NO_DATA,
-];
 const READERS_MAX: usize = 4;
 
 /// Input: for each message a byte (low three bits its type, 0x08 a refresh, 0x10 no ripples, 0x20 a reader has

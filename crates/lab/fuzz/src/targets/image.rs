@@ -1,31 +1,10 @@
-use std::sync::LazyLock;
+use market::image::{Image, PartStart};
+use rwf::{Writer, encode_to_vec};
 
-use market::image::{FieldRules, Image, PartStart};
-use rwf::{DataType, Writer, encode_to_vec};
-
-use super::DICTIONARY;
+use super::updates::{RULES, TYPES};
 use crate::Outcome;
 use crate::input::Input;
 
-/// Those of the dictionary, a chain of ripples and a ring.
-static RULES: LazyLock<FieldRules> = LazyLock::new(|| {
-    let mut rules = FieldRules::of(&DICTIONARY);
-    for (from, to) in [(22, 25), (25, 30), (30, 31), (-2, -3), (-3, -4), (-4, -2)] {
-        rules.set_ripple(from, to);
-    }
-    rules
-});
-
-const TYPES: [DataType; 8] = [
-    DataType::FIELD_LIST,
-    DataType::MAP,
-    DataType::ELEMENT_LIST,
-    DataType::VECTOR,
-    DataType::SERIES,
-    DataType::FILTER_LIST,
-    DataType::OPAQUE,
-    DataType::NO_DATA,
-];
 const PART_BYTES: usize = 200;
 /// What an image may take beyond what it was sent: room for values to grow, tables of fields, and some 130
 /// bytes for an entry of a vector, which has two.

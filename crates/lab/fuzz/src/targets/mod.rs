@@ -24,6 +24,7 @@ mod rssl_handshake;
 mod rssl_session;
 mod shared_memory;
 mod signed_resolution;
+mod updates;
 mod value;
 mod websocket;
 mod xdp_frame;

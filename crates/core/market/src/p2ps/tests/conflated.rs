@@ -164,22 +164,13 @@ fn a_changed_stream_may_pause_change_its_view_be_asked_for_again_and_end() {
     bench.stream(Kind::Update, 2, 1, &update(&[(22, 2), (25, 2)]));
     bench.took();
     assert_eq!(bench.info(), (4, 0));
-    let key = Key {
-        service_id: 1,
-        name: b"IBM",
-        name_type: None,
-        filter: None,
-        identifier: None,
-        attributes: None,
-    };
-    let streaming = |stream_id| ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key);
-    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..streaming(5) });
+    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..streaming(5, "IBM") });
     bench.close(A, 6);
     assert_eq!(bench.took(), [""; 0]);
-    bench.ask(A, &streaming(7));
+    bench.ask(A, &streaming(7, "IBM"));
     assert_eq!(bench.took(), ["1/7: refresh ok solicited 22=2 25=2"], "an answer is sent at once");
     let view = Some(rdm::item::View::Fields([25].into()));
-    bench.ask(A, &ItemRequest { view, no_refresh: true, ..streaming(8) });
+    bench.ask(A, &ItemRequest { view, no_refresh: true, ..streaming(8, "IBM") });
     assert_eq!(bench.took(), ["1/8: refresh ok 25=2"]);
     assert_eq!((bench.is_served(), bench.info()), (vec![], (0, 3)));
     // Outside its view nothing changes.
@@ -189,7 +180,7 @@ fn a_changed_stream_may_pause_change_its_view_be_asked_for_again_and_end() {
     bench.stream(Kind::Update, 4, 1, &update(&[(25, 4)]));
     bench.took();
     assert_eq!(bench.is_served(), ["1/7: update 25=4", "1/8: update 25=4"]);
-    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(5) });
+    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(5, "IBM") });
     assert_eq!(bench.took(), ["1/5: refresh ok 22=3 25=4"]);
 }
 
@@ -199,15 +190,7 @@ fn a_snapshot_and_a_first_image_are_answers_as_ever() {
     bench.log.2.clear();
     bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
     bench.took();
-    let key = Key {
-        service_id: 1,
-        name: b"IBM",
-        name_type: None,
-        filter: None,
-        identifier: None,
-        attributes: None,
-    };
-    bench.ask(A, &ItemRequest { streaming: false, ..ItemRequest::streaming(Domain::MARKET_PRICE, 6, key) });
+    bench.ask(A, &ItemRequest { streaming: false, ..streaming(6, "IBM") });
     assert_eq!(bench.took(), ["1/6: refresh ok solicited non-streaming 22=2"]);
     bench.request(A, 7, "IBM");
     assert_eq!(bench.took(), ["1/7: refresh ok solicited 22=2"]);

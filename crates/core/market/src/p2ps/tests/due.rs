@@ -81,21 +81,12 @@ fn a_stream_that_waits_for_an_image_may_pause_change_and_end() {
     bench.took();
     bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 2)]));
     bench.took();
-    let key = Key {
-        service_id: 1,
-        name: b"IBM",
-        name_type: None,
-        filter: None,
-        identifier: None,
-        attributes: None,
-    };
-    let streaming = |stream_id| ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key);
-    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..streaming(5) });
+    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..streaming(5, "IBM") });
     bench.close(A, 6);
-    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(7) });
+    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(7, "IBM") });
     assert_eq!(bench.took(), ["1/7: refresh ok 22=2"], "an answer is sent at once");
     assert_eq!(bench.has_room(), ["1/8: refresh ok 22=2"]);
-    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(5) });
+    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(5, "IBM") });
     assert_eq!(bench.took(), ["1/5: refresh ok 22=2"]);
     assert_eq!(bench.counters.watchers.get(), 4);
 }

@@ -232,6 +232,19 @@ fn status(stream: StreamState, words: &str) -> Vec<u8> {
         .expect("legal")
 }
 
+/// A request for a stream of an item of service 1.
+fn streaming(stream_id: i32, name: &str) -> ItemRequest<'_> {
+    let key = Key {
+        service_id: 1,
+        name: name.as_bytes(),
+        name_type: None,
+        filter: None,
+        identifier: None,
+        attributes: None,
+    };
+    ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key)
+}
+
 impl Bench {
     /// With two clients logged in and nothing upstream.
     fn alone() -> Bench {
@@ -276,18 +289,7 @@ impl Bench {
     }
 
     fn request(&mut self, client: ClientId, stream_id: i32, name: &str) {
-        let key = Key {
-            service_id: 1,
-            name: name.as_bytes(),
-            name_type: None,
-            filter: None,
-            identifier: None,
-            attributes: None,
-        };
-        self.client(
-            client,
-            &ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key).to_vec().expect("legal"),
-        );
+        self.ask(client, &streaming(stream_id, name));
     }
 
     fn ask(&mut self, client: ClientId, request: &ItemRequest<'_>) {
@@ -631,15 +633,7 @@ fn the_last_watcher_s_item_lingers_and_is_then_given_up() {
 #[test]
 fn a_snapshot_gets_one_image_and_leaves_no_stream() {
     let mut bench = Bench::running();
-    let key = Key {
-        service_id: 1,
-        name: b"IBM",
-        name_type: None,
-        filter: None,
-        identifier: None,
-        attributes: None,
-    };
-    let request = ItemRequest { streaming: false, ..ItemRequest::streaming(Domain::MARKET_PRICE, 5, key) };
+    let request = ItemRequest { streaming: false, ..streaming(5, "IBM") };
     bench.client(A, &request.to_vec().expect("legal"));
     bench.open(1, 1, "IBM");
     bench.took();

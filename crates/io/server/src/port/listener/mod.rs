@@ -114,9 +114,9 @@ impl<P: Protocol> Listener<P> {
         self.admission.acceptors.tls_address()
     }
 
-    /// From now on connections that do not keep up are served by that.
+    /// From now on connections that do not keep up are served by that. Without limits their backlogs are not watched.
     pub fn set_ladder(&mut self, config: LadderConfig) {
-        self.ladder = Some(config);
+        self.ladder = Some(config).filter(LadderConfig::has_limits);
     }
 
     /// Connections that are served otherwise than before, since the last call, in order.
