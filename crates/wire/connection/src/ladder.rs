@@ -248,7 +248,7 @@ mod tests {
         let mut now = Nanos(5_000_000_000);
         let (mut worst, mut peak) = (Duration::ZERO, Duration::ZERO);
         for step in 0..20_000_u64 {
-            now = now + Duration::from_millis(rng.below(60));
+            now += Duration::from_millis(rng.below(60));
             // It fills for a long time, and empties for a long time.
             let fills = step / 2_000 % 2 == 0;
             let come = rng.below(if fills { 30 } else { 10 });
