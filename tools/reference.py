@@ -15,7 +15,8 @@ import sys
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 TABLES = os.path.join(ROOT, 'crates', 'base', 'counters', 'src', 'table', '*.rs')
 COUNTERS, CLI = (os.path.join(ROOT, 'docs', name) for name in ('counters.md', 'cli.md'))
-SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\("(\w+)"\) \{(.*?)\n    \}', re.DOTALL)
+# A set that several parts have in common names each part before its prefix; the page shows it under the first one.
+SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?"(\w+)"[^)]*\) \{(.*?)\n    \}', re.DOTALL)
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = ('demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'config', 'bench')
 

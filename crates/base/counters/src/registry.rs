@@ -27,9 +27,38 @@ pub trait CounterSet: Send + Sync {
 ///
 /// Shape: `counters! { /// doc struct Name("prefix") { field: Kind, "unit", "meaning"; ... } }`. The exported
 /// name of a field is `prefix_field`, with `_total` appended for [`Kind::Total`].
+///
+/// What several parts count alike is declared once, as `struct Name(PART "prefix", OTHER "other_prefix") { ... }`. It
+/// has a constant with the table of each part, and belongs to the sets of those parts.
 #[macro_export]
 macro_rules! counters {
-    ($(#[$doc:meta])* struct $name:ident($prefix:literal) { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {
+    ($(#[$doc:meta])* struct $name:ident($prefix:literal) $fields:tt) => {
+        $crate::counters!(@set [$(#[$doc])*] $name $fields);
+
+        #[allow(unreachable_pub)]
+        impl $name {
+            /// This set's part of the table.
+            pub const TABLE: &'static [$crate::Descriptor] = $crate::counters!(@table $prefix $fields);
+        }
+
+        impl $crate::CounterSet for $name {
+            fn descriptors(&self) -> &'static [$crate::Descriptor] { Self::TABLE }
+            fn values(&self, into: &mut Vec<u64>) { self.append_values(into); }
+        }
+    };
+    ($(#[$doc:meta])* struct $name:ident($($part:ident $prefix:literal),+) $fields:tt) => {
+        $crate::counters!(@set [$(#[$doc])*] $name $fields);
+
+        #[allow(unreachable_pub)]
+        impl $name {
+            $(
+                #[doc = concat!("The table with names that begin with `", $prefix, "`.")]
+                pub const $part: &'static [$crate::Descriptor] = $crate::counters!(@table $prefix $fields);
+            )+
+        }
+    };
+    (@set [$(#[$doc:meta])*] $name:ident
+        { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
         #[allow(unreachable_pub)]
@@ -37,19 +66,17 @@ macro_rules! counters {
 
         #[allow(unreachable_pub)]
         impl $name {
-            /// This set's part of the table.
-            pub const TABLE: &'static [$crate::Descriptor] = &[$($crate::Descriptor {
-                name: $crate::counters!(@name $kind $prefix $field),
-                kind: $crate::Kind::$kind,
-                unit: $unit,
-                meaning: $meaning,
-            },)+];
+            /// Appends the present values, in the order of the table.
+            pub fn append_values(&self, into: &mut Vec<u64>) { $(into.push(self.$field.get());)+ }
         }
-
-        impl $crate::CounterSet for $name {
-            fn descriptors(&self) -> &'static [$crate::Descriptor] { Self::TABLE }
-            fn values(&self, into: &mut Vec<u64>) { $(into.push(self.$field.get());)+ }
-        }
+    };
+    (@table $prefix:literal { $($field:ident: $kind:ident, $unit:literal, $meaning:literal;)+ }) => {
+        &[$($crate::Descriptor {
+            name: $crate::counters!(@name $kind $prefix $field),
+            kind: $crate::Kind::$kind,
+            unit: $unit,
+            meaning: $meaning,
+        },)+]
     };
     (@name Total $prefix:literal $field:ident) => { concat!($prefix, "_", stringify!($field), "_total") };
     (@name Gauge $prefix:literal $field:ident) => { concat!($prefix, "_", stringify!($field)) };

@@ -19,7 +19,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use lbt::config::SourceConfig;
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbtrm::{Carrier, End};
 use tickcast_net::clock;
 use tickcast_net::xdp::{XdpMode, XdpOptions};
@@ -41,7 +41,7 @@ struct Checker {
     has_ended: bool,
 }
 
-impl Sink for Checker {
+impl DeliverySink for Checker {
     fn deliver(&mut self, message: Delivered<'_>) {
         let number = message.payload.first_chunk().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes));
         let first = *self.first.get_or_insert(number);

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use lbt::authentication::Keys;
 use lbt::config::{ReceiverConfig, SourceConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbt::encryption::PayloadKeys;
 use lbt::rm::{Receiver, SessionKey, Source, TopicId};
 use lbt::wire::lbtrm::SessionHeader;
@@ -31,7 +31,7 @@ const DATAGRAMS: usize = 16;
 #[derive(Default)]
 struct Heard(usize);
 
-impl Sink for Heard {
+impl DeliverySink for Heard {
     fn deliver(&mut self, _: Delivered<'_>) {
         self.0 += 1;
     }

@@ -186,7 +186,6 @@ mod config;
 mod context;
 mod context_counters;
 mod departed;
-mod detour;
 mod direct;
 mod drops;
 mod embedded;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 use lbt::resolution::{SourceRecord, TransportSession};
 use slab::Slab;
 use units::{Nanos, Sqn};
@@ -304,7 +304,7 @@ pub(crate) struct Bridge<'a, H> {
     pub(crate) now: Nanos,
 }
 
-impl<H: Handler> Sink for Bridge<'_, H> {
+impl<H: Handler> DeliverySink for Bridge<'_, H> {
     #[inline]
     fn deliver(&mut self, message: Delivered<'_>) {
         let Some(stream) = self.streams.entries.get(message.token as usize) else { return };

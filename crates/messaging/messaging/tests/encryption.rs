@@ -33,7 +33,7 @@ fn encrypting(test: u8, transport: Transport, file: &Option<String>) -> Messagin
 /// What a receiver of either transport has dropped, or passed over: undeciphered, not encrypted, without a key.
 fn dropped(party: &Party) -> [u64; 3] {
     let c = &party.counters;
-    let of = |c: &counters::table::LbtrmReceiver| {
+    let of = |c: &counters::table::ReliableReceiver| {
         [c.dgrams_undeciphered.get(), c.dgrams_not_encrypted.get(), c.dgrams_no_payload_key.get()]
     };
     let (rm, ru) = (of(&c.receiver), of(&c.ru_receiver.session));

@@ -180,7 +180,7 @@ fn bytes_datagrams_retransmissions_and_messages_of_a_session_are_those_of_its_co
         let (bytes, sent) = at_source.sent[0];
         let counters = (&sender.counters, &receiver.counters);
         let reliable = match transport {
-            Transport::LbtRm => Some((&counters.0.source, &counters.1.receiver)),
+            Transport::LbtRm => Some((&counters.0.source.session, &counters.1.receiver.session)),
             Transport::LbtRu => Some((&counters.0.ru_source.session, &counters.1.ru_receiver.session)),
             _ => None,
         };

@@ -270,7 +270,7 @@ fn one_after_the_other(place: &Place, runs: &[(u32, Stop)]) {
     }
     is_over.store(true, Ordering::Relaxed);
     judge(place, &joined(heard), runs);
-    for session in [&*counters.receiver, &counters.ru_receiver.session] {
+    for session in [&counters.receiver.session, &counters.ru_receiver.session] {
         let unread =
             [&session.dgrams_undeciphered, &session.dgrams_no_payload_key, &session.dgrams_not_encrypted];
         assert_eq!(unread.map(|counter| counter.get()), [0; 3], "{}", place.transport);

@@ -78,7 +78,7 @@ fn watched(context: &Context) -> usize {
 fn who_asks_how_long_to_wait_is_woken_by_what_comes() {
     for (test, transport) in Transport::ALL.iter().copied().enumerate() {
         let mut pair = Pair::new(test as u8, transport, 1);
-        // What else was sent and the idle gait of the sockets.
+        // What else was sent and the idle receive mode of the sockets.
         for _ in 0..100_000 {
             pair.sender.poll(&mut ()).expect("the poller works");
             pair.receiver.poll(&mut pair.heard).expect("the poller works");

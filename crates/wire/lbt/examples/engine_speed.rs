@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickcast_lbt::config::{ReceiverConfig, SourceConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::rm::{Receiver, SessionKey, Source, TopicId};
 use tickcast_lbt::wire::lbmc;
 use tickcast_lbt::wire::lbtrm::{FLAG_RETRANSMISSION, Packet, SessionHeader};
@@ -33,7 +33,7 @@ struct Reader {
     sum: u64,
 }
 
-impl Sink for Reader {
+impl DeliverySink for Reader {
     #[inline]
     fn deliver(&mut self, message: Delivered<'_>) {
         self.messages += 1;

@@ -11,7 +11,7 @@
 //! | [`session`] | what the reliable transports share: window, NAKs, retransmission, loss, topics, silence |
 //! | [`rm`] | LBT-RM: [`rm::Source`] and [`rm::Receiver`], the two sides of a multicast session |
 //! | [`ru`] | LBT-RU: [`ru::Source`] with its clients, and [`ru::Receiver`] |
-//! | [`delivery`] | what a receiver's application hears: order, reassembly, loss ([`delivery::Sink`]) |
+//! | [`delivery`] | what a receiver's application hears: order, reassembly, loss ([`delivery::DeliverySink`]) |
 //! | [`resolution`] | [`resolution::Resolver`]: who sends what where |
 //! | [`failover`] | one stream of several sources, the first copy of each message: [`failover::HotFailover`] |
 //! | [`recovery`] | late join and recovery beyond the transport: [`recovery::Responder`], [`recovery::Requester`] |

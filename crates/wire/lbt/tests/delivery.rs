@@ -6,7 +6,7 @@ use counters::table::{LbmDelivery, LbtrmReceiver};
 use std::sync::Arc;
 use support::{Event, FROM, ReceiverBench, SESSION, SOURCE, data, data_of, data_with, eot, fragment};
 use tickcast_lbt::config::{Order, ReceiverConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 use tickcast_lbt::rm::{Receiver, SessionKey};
 use tickcast_lbt::wire::lbmc::{self, Chain, Header, Kind};
 use units::{Nanos, Sqn};
@@ -243,7 +243,7 @@ fn a_fragment_of_another_message_in_between_is_loss_of_the_unfinished_one() {
 #[derive(Default)]
 struct HeaderLog(Vec<(u32, Vec<u8>, Option<u32>)>);
 
-impl Sink for HeaderLog {
+impl DeliverySink for HeaderLog {
     fn deliver(&mut self, m: Delivered<'_>) {
         let index = m.headers.iter().find_map(|h| match h {
             Header::Request { index, .. } => Some(index),

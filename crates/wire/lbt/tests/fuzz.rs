@@ -13,7 +13,7 @@ use std::time::Duration;
 use support::{FROM, ReceiverBench, SESSION, data_of};
 use testkit::repeat::is_one_seed;
 use tickcast_lbt::config::{Order, ReceiverConfig, ResolverConfig, SourceConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::resolution::{QueryId, Resolver, ResolverSink, SourceRecord};
 use tickcast_lbt::rm::{Source, TopicId};
 use tickcast_lbt::stream::StreamDecoder;
@@ -98,7 +98,7 @@ impl Cover {
     }
 }
 
-impl Sink for Cover {
+impl DeliverySink for Cover {
     fn deliver(&mut self, m: Delivered<'_>) {
         assert!(m.headers.iter().count() < 70_000);
         self.messages += 1;

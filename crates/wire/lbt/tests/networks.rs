@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::repeat::seeds_are_usual;
 use tickcast_lbt::config::{NakLaw, ReceiverConfig, SourceConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::rm::{Receiver, SessionKey, Source, TopicId};
 use tickcast_lbt::wire::lbtrm::{Nak, Ncf, NcfReason, SessionHeader, SessionMessage};
 use units::{Nanos, Rng, Sqn};
@@ -45,7 +45,7 @@ struct Oracle {
     has_ended: bool,
 }
 
-impl Sink for Oracle {
+impl DeliverySink for Oracle {
     fn deliver(&mut self, message: Delivered<'_>) {
         assert_eq!(Some(message.first_sqn.0), self.next, "in order, each once");
         assert!(message.payload.iter().all(|&byte| byte == message.first_sqn.0 as u8), "content");

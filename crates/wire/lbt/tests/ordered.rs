@@ -4,7 +4,7 @@ use counters::table::{LbmDelivery, LbmSource};
 use std::sync::Arc;
 use std::time::Duration;
 use tickcast_lbt::config::DeliveryConfig;
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 use tickcast_lbt::ordered::{Backlog, Cursor, OrderedConfig, Receiver, Source};
 use tickcast_lbt::session::{SendError, TopicId};
 use tickcast_lbt::wire::lbmc::{Chain, Header};
@@ -21,7 +21,7 @@ enum Event {
 #[derive(Default)]
 struct Events(Vec<Event>);
 
-impl Sink for Events {
+impl DeliverySink for Events {
     fn deliver(&mut self, m: Delivered<'_>) {
         self.0.push(Event::Message(m.token, m.sqn.0, m.payload.to_vec()));
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{LbtrmReceiver, LbtrmSource};
+use super::{ReliableReceiver, ReliableSource};
 use crate::{CounterSet, Descriptor, counters};
 
 counters! {
@@ -38,63 +38,30 @@ counters! {
     }
 }
 
-/// The sending side of one LBT-RU transport session: what a session of LBT-RM counts, and its clients.
+/// The sending side of one LBT-RU transport session: what both reliable transports count, and its clients.
 #[derive(Debug, Default)]
 pub struct LbtruSource {
     /// As on LBT-RM; sent datagrams are counted once for each client.
-    pub session: Arc<LbtrmSource>,
+    pub session: Arc<ReliableSource>,
     /// The clients.
     pub clients: LbtruClients,
 }
 
-/// The receiving side of one LBT-RU transport session: what one of LBT-RM counts, and its connection.
+/// The receiving side of one LBT-RU transport session: what both reliable transports count, and its connection.
 #[derive(Debug, Default)]
 pub struct LbtruReceiver {
     /// As on LBT-RM.
-    pub session: Arc<LbtrmReceiver>,
+    pub session: Arc<ReliableReceiver>,
     /// The connection.
     pub connection: LbtruConnection,
 }
 
-/// Longest name, in bytes.
-const NAME_MAX: usize = 64;
-
-/// The names `lbtrm_...` of a set as `lbtru_...`. They are made by the compiler: what threads make when they first
-/// need it, a child forked meanwhile would wait for.
-const fn names<const N: usize>(set: &[Descriptor]) -> [[u8; NAME_MAX]; N] {
-    let mut names = [[0; NAME_MAX]; N];
-    let mut at = 0;
-    while at < N {
-        let name = set[at].name.as_bytes();
-        let mut byte = 0;
-        while byte < name.len() {
-            names[at][byte] = name[byte];
-            byte += 1;
-        }
-        assert!(name[4] == b'm', "its name begins with lbtrm");
-        names[at][4] = b'u';
-        at += 1;
-    }
-    names
-}
-
-/// The descriptions of a set of LBT-RM under those names, and further ones.
-const fn renamed<const N: usize>(
-    shared: &[Descriptor],
-    names: &'static [[u8; NAME_MAX]],
-    own: &[Descriptor],
-) -> [Descriptor; N] {
+/// Two tables as one.
+const fn joined<const N: usize>(shared: &[Descriptor], own: &[Descriptor]) -> [Descriptor; N] {
     let mut all = [shared[0]; N];
     let mut at = 0;
     while at < N {
-        if at < shared.len() {
-            all[at] = shared[at];
-            let (name, _) = names[at].split_at(shared[at].name.len());
-            let Ok(name) = std::str::from_utf8(name) else { panic!("it was a string") };
-            all[at].name = name;
-        } else {
-            all[at] = own[at - shared.len()];
-        }
+        all[at] = if at < shared.len() { shared[at] } else { own[at - shared.len()] };
         at += 1;
     }
     all
@@ -102,30 +69,28 @@ const fn renamed<const N: usize>(
 
 impl CounterSet for LbtruSource {
     fn descriptors(&self) -> &'static [Descriptor] {
-        const SHARED: &[Descriptor] = LbtrmSource::TABLE;
+        const SHARED: &[Descriptor] = ReliableSource::LBTRU;
         const OWN: &[Descriptor] = LbtruClients::TABLE;
-        static NAMES: [[u8; NAME_MAX]; SHARED.len()] = names(SHARED);
-        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = renamed(SHARED, &NAMES, OWN);
+        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = joined(SHARED, OWN);
         &TABLE
     }
 
     fn values(&self, into: &mut Vec<u64>) {
-        self.session.values(into);
+        self.session.append_values(into);
         self.clients.values(into);
     }
 }
 
 impl CounterSet for LbtruReceiver {
     fn descriptors(&self) -> &'static [Descriptor] {
-        const SHARED: &[Descriptor] = LbtrmReceiver::TABLE;
+        const SHARED: &[Descriptor] = ReliableReceiver::LBTRU;
         const OWN: &[Descriptor] = LbtruConnection::TABLE;
-        static NAMES: [[u8; NAME_MAX]; SHARED.len()] = names(SHARED);
-        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = renamed(SHARED, &NAMES, OWN);
+        static TABLE: [Descriptor; SHARED.len() + OWN.len()] = joined(SHARED, OWN);
         &TABLE
     }
 
     fn values(&self, into: &mut Vec<u64>) {
-        self.session.values(into);
+        self.session.append_values(into);
         self.connection.values(into);
     }
 }

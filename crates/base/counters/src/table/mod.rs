@@ -6,15 +6,18 @@
 mod client;
 mod connection;
 mod feed;
+mod lbm;
 mod lbtipc;
 mod lbtrm;
 mod lbtru;
+mod lbttcp;
 mod listener;
 mod log;
 mod market;
 mod messaging;
 mod recovery;
 mod relay;
+mod reliable;
 mod rssl;
 pub mod sessions;
 mod websocket;
@@ -23,18 +26,18 @@ mod xdp;
 pub use client::{ConsumerSession, DialledConnection, InteractiveSession, ProviderSession, WarmStandby};
 pub use connection::ConnectionCounters;
 pub use feed::Feed;
+pub use lbm::{LbmDelivery, LbmSource, LbmrResolver};
 pub use lbtipc::{LbtIpcReceiver, LbtIpcSource};
-pub use lbtrm::{
-    LbmDelivery, LbmSource, LbmrResolver, LbtrmNetworks, LbtrmReceiver, LbtrmSource, LbttcpReceiver,
-    LbttcpSource,
-};
+pub use lbtrm::{LbtrmNetworks, LbtrmReceiver, LbtrmSource};
 pub use lbtru::{LbtruClients, LbtruConnection, LbtruReceiver, LbtruSource};
+pub use lbttcp::{LbttcpReceiver, LbttcpSource};
 pub use listener::{Listener, UserLists};
 pub use log::Log;
 pub use market::{Distributor, PointToPoint};
 pub use messaging::{EventQueue, MessagingContext};
 pub use recovery::{HotFailover, LbmRecovery, LbmRetention};
 pub use relay::{LbmrRelay, ResolverSocket};
+pub use reliable::{ReliableReceiver, ReliableSource};
 pub use rssl::RsslConnections;
 pub use websocket::{JsonClients, WebSocketConnections};
 pub use xdp::XdpSocket;

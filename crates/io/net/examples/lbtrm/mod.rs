@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource, XdpSocket as XdpCounters};
 use lbt::config::{ReceiverConfig, SourceConfig};
-use lbt::delivery::Sink;
+use lbt::delivery::DeliverySink;
 use lbt::rm::{Receiver, SendError, SessionKey, Source, TopicId};
 use lbt::wire::lbtrm::SessionHeader;
 use tickcast_net::clock;
@@ -122,7 +122,7 @@ pub(crate) struct End<S> {
     upkeep_due: Nanos,
 }
 
-impl<S: Sink> End<S> {
+impl<S: DeliverySink> End<S> {
     /// An end that sends to the group `to`.
     pub(crate) fn new(
         carrier: Carrier,

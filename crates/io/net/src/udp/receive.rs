@@ -27,12 +27,12 @@ struct Slot {
 /// messages pays for it before and with each. So a socket on which nobody waits in vain takes runs, one whose owner
 /// asks all the time takes datagrams, one a call and none coalesced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gait {
+pub(super) enum ReceiveMode {
     /// Runs of datagrams.
     Runs {
         /// Calls that found nothing, since the last that found something.
         idle: u32,
-        /// Of those this many change the gait.
+        /// Of those this many change the mode.
         patience: u32,
     },
     /// Runs that were coalesced before may still come, until so many calls in a row find nothing. (What is on its
@@ -50,9 +50,9 @@ pub(super) enum Gait {
     Faulty,
 }
 
-impl Default for Gait {
-    fn default() -> Gait {
-        Gait::Runs { idle: 0, patience: IDLE_PATIENCE }
+impl Default for ReceiveMode {
+    fn default() -> ReceiveMode {
+        ReceiveMode::Runs { idle: 0, patience: IDLE_PATIENCE }
     }
 }
 
@@ -128,10 +128,10 @@ impl ReceiveBatch {
         }
     }
 
-    /// The gait of a socket that takes runs after what the batch holds has come.
-    fn runs(&self, patience: u32) -> Gait {
+    /// The mode of a socket that takes runs after what the batch holds has come.
+    fn runs(&self, patience: u32) -> ReceiveMode {
         let has_run = self.slots.iter().any(|slot| slot.segment_bytes < slot.len);
-        Gait::Runs { idle: 0, patience: if has_run { RUN_PATIENCE } else { patience } }
+        ReceiveMode::Runs { idle: 0, patience: if has_run { RUN_PATIENCE } else { patience } }
     }
 
     fn received(&self) -> Received<'_> {
@@ -189,13 +189,13 @@ impl UdpSocket {
     /// # Errors
     /// The socket is broken. Errors that ICMP reports of earlier sends are passed over.
     pub fn receive<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
-        if self.gait.get() == Gait::Faulty {
+        if self.mode.get() == ReceiveMode::Faulty {
             return self.receive_faulty(batch);
         }
         let count = self.take_runs(batch, batch.headers.len())?;
-        match self.gait.get() {
-            Gait::Single { busy } => self.gait.set(self.single(busy, count as u32)),
-            Gait::Runs { patience, .. } if count > 0 => self.gait.set(batch.runs(patience)),
+        match self.mode.get() {
+            ReceiveMode::Single { busy } => self.mode.set(self.single(busy, count as u32)),
+            ReceiveMode::Runs { patience, .. } if count > 0 => self.mode.set(batch.runs(patience)),
             _ => {}
         }
         Ok(batch.received())
@@ -207,24 +207,28 @@ impl UdpSocket {
     /// # Errors
     /// As [`UdpSocket::receive`].
     pub fn poll<'b>(&self, batch: &'b mut ReceiveBatch) -> io::Result<Received<'b>> {
-        let gait = self.gait.get();
-        let count = match gait {
-            Gait::Single { .. } => self.take_one(batch)?,
-            Gait::Faulty => return self.receive_faulty(batch),
-            Gait::Runs { .. } | Gait::Draining { .. } => self.take_wanted(batch)?,
+        let mode = self.mode.get();
+        let count = match mode {
+            ReceiveMode::Single { .. } => self.take_one(batch)?,
+            ReceiveMode::Faulty => return self.receive_faulty(batch),
+            ReceiveMode::Runs { .. } | ReceiveMode::Draining { .. } => self.take_wanted(batch)?,
         };
-        let next = match gait {
-            Gait::Single { busy } => self.single(busy, count as u32),
-            Gait::Draining { .. } if count > 0 => Gait::Draining { idle: 0 },
-            Gait::Draining { idle } if idle < IDLE_PATIENCE => Gait::Draining { idle: idle + 1 },
-            Gait::Draining { .. } => Gait::Single { busy: 0 },
-            Gait::Runs { patience, .. } if count > 0 => batch.runs(patience),
-            Gait::Runs { idle, patience } if idle < patience => Gait::Runs { idle: idle + 1, patience },
-            Gait::Runs { .. } => self.coalesce(false, Gait::Draining { idle: 0 }),
-            Gait::Faulty => gait,
+        let next = match mode {
+            ReceiveMode::Single { busy } => self.single(busy, count as u32),
+            ReceiveMode::Draining { .. } if count > 0 => ReceiveMode::Draining { idle: 0 },
+            ReceiveMode::Draining { idle } if idle < IDLE_PATIENCE => {
+                ReceiveMode::Draining { idle: idle + 1 }
+            }
+            ReceiveMode::Draining { .. } => ReceiveMode::Single { busy: 0 },
+            ReceiveMode::Runs { patience, .. } if count > 0 => batch.runs(patience),
+            ReceiveMode::Runs { idle, patience } if idle < patience => {
+                ReceiveMode::Runs { idle: idle + 1, patience }
+            }
+            ReceiveMode::Runs { .. } => self.coalesce(false, ReceiveMode::Draining { idle: 0 }),
+            ReceiveMode::Faulty => mode,
         };
-        if next != gait {
-            self.gait.set(next);
+        if next != mode {
+            self.mode.set(next);
         }
         Ok(batch.received())
     }
@@ -246,21 +250,21 @@ impl UdpSocket {
         Ok(batch.received())
     }
 
-    /// The gait of a socket that takes single datagrams after a call that took `count`.
-    fn single(&self, busy: u32, count: u32) -> Gait {
+    /// The mode of a socket that takes single datagrams after a call that took `count`.
+    fn single(&self, busy: u32, count: u32) -> ReceiveMode {
         match count {
-            0 => Gait::Single { busy: 0 },
-            _ if busy + count <= BUSY_MAX => Gait::Single { busy: busy + count },
-            _ => self.coalesce(true, Gait::default()),
+            0 => ReceiveMode::Single { busy: 0 },
+            _ if busy + count <= BUSY_MAX => ReceiveMode::Single { busy: busy + count },
+            _ => self.coalesce(true, ReceiveMode::default()),
         }
     }
 
-    /// Has runs coalesced or not, for the gait `then`; where the kernel cannot, the gait is as it begins.
+    /// Has runs coalesced or not, for the mode `then`; where the kernel cannot, the mode is as it begins.
     #[cold]
-    fn coalesce(&self, on: bool, then: Gait) -> Gait {
+    fn coalesce(&self, on: bool, then: ReceiveMode) -> ReceiveMode {
         match set_option(self.plain(), libc::SOL_UDP, libc::UDP_GRO, on.into()) {
             Ok(()) => then,
-            Err(_) => Gait::default(),
+            Err(_) => ReceiveMode::default(),
         }
     }
 

@@ -3,7 +3,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use super::receive::Gait;
+use super::receive::ReceiveMode;
 use crate::{SocketFaults, fork};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -26,7 +26,7 @@ pub struct UdpSocket {
     pub(super) offload: Cell<bool>,
     /// The only address it sends to.
     pub(super) peer: Option<SocketAddrV4>,
-    pub(super) gait: Cell<Gait>,
+    pub(super) mode: Cell<ReceiveMode>,
     /// What the kernel had dropped when it was asked last.
     pub(super) drops: Cell<u32>,
     /// Of a socket of a simulation.
@@ -79,7 +79,7 @@ impl UdpSocket {
             socket,
             offload: Cell::new(!has_faults),
             peer: None,
-            gait: Cell::new(if has_faults { Gait::Faulty } else { Gait::default() }),
+            mode: Cell::new(if has_faults { ReceiveMode::Faulty } else { ReceiveMode::default() }),
             drops: Cell::new(0),
             faults,
         })

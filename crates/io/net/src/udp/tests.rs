@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use super::receive::Gait;
+use super::receive::ReceiveMode;
 use super::*;
 use crate::{Interest, Poller, Token};
 
@@ -153,34 +153,34 @@ fn a_socket_that_is_asked_in_vain_takes_single_datagrams_and_runs_again_when_the
     let mut batch = ReceiveBatch::new(4);
     let run: Vec<u8> = (0..100u8).collect();
     let pieces: Vec<Vec<u8>> = run.chunks(10).map(<[u8]>::to_vec).collect();
-    let gaits = |socket: &UdpSocket| std::mem::discriminant(&socket.gait.get());
-    let (runs, single) = (Gait::default(), Gait::Single { busy: 0 });
-    let [runs, single] = [runs, single].map(|gait| std::mem::discriminant(&gait));
+    let modes = |socket: &UdpSocket| std::mem::discriminant(&socket.mode.get());
+    let (runs, single) = (ReceiveMode::default(), ReceiveMode::Single { busy: 0 });
+    let [runs, single] = [runs, single].map(|mode| std::mem::discriminant(&mode));
 
-    assert_eq!(gaits(&to), runs);
+    assert_eq!(modes(&to), runs);
     assert!(poll(&to, &mut batch, 1_000).is_empty());
-    assert_eq!(gaits(&to), single, "nothing came");
+    assert_eq!(modes(&to), single, "nothing came");
     for _ in 0..3 {
         from.send_run(address, b"one", 3).unwrap();
         assert_eq!(poll(&to, &mut batch, 2), [b"one"]);
-        assert_eq!(gaits(&to), single, "single messages keep it");
+        assert_eq!(modes(&to), single, "single messages keep it");
     }
     // a run is cut by the kernel as long as nobody asked for it in one piece
     from.send_run(address, &run, 10).unwrap();
     assert_eq!(poll(&to, &mut batch, 20), pieces);
-    assert_eq!(gaits(&to), runs, "one after the other");
+    assert_eq!(modes(&to), runs, "one after the other");
     from.send_run(address, &run, 10).unwrap();
     assert_eq!(poll(&to, &mut batch, 1), pieces, "as a run");
     assert!(poll(&to, &mut batch, 1_000).is_empty());
-    assert_eq!(gaits(&to), runs, "runs are waited for");
+    assert_eq!(modes(&to), runs, "runs are waited for");
     from.send_run(address, &run, 10).unwrap();
     assert_eq!(poll(&to, &mut batch, 1), pieces, "still as a run");
     assert!(poll(&to, &mut batch, 100_000).is_empty());
-    assert_eq!(gaits(&to), single, "but not for ever");
+    assert_eq!(modes(&to), single, "but not for ever");
     // nor if the owner has a poller look for it from now on
     from.send_run(address, &run, 10).unwrap();
     let counts = [(); 3].map(|()| to.receive(&mut batch).unwrap().datagrams().count());
-    assert_eq!((counts, gaits(&to)), ([4, 4, 2], runs));
+    assert_eq!((counts, modes(&to)), ([4, 4, 2], runs));
 }
 
 #[test]

@@ -13,9 +13,9 @@ pub(super) const FLOWS_MAX: usize = 1024;
 /// Our port and the address it sends to.
 type Key = (u16, SocketAddrV4);
 
-/// How datagrams between two ends get there.
+/// By which route datagrams between two ends go.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum Route {
     /// As frames of ours.
     Frames(Headers),
     /// The same, but the kernel doubts the Ethernet address: it takes the next datagram, and so asks for
@@ -36,7 +36,7 @@ pub(super) struct Flows {
     netlink: Netlink,
     ports: Vec<u16>,
     places: HashMap<Key, usize>,
-    ways: Vec<(Key, Way)>,
+    routes: Vec<(Key, Route)>,
     last: usize,
     /// The one that is looked at next whether it has changed.
     next_refresh: usize,
@@ -52,7 +52,7 @@ impl Flows {
             netlink,
             ports: Vec::new(),
             places: HashMap::with_capacity(FLOWS_MAX),
-            ways: Vec::with_capacity(FLOWS_MAX),
+            routes: Vec::with_capacity(FLOWS_MAX),
             last: 0,
             next_refresh: 0,
             forgotten: 0,
@@ -60,7 +60,7 @@ impl Flows {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.ways.len()
+        self.routes.len()
     }
 
     /// How often the table was full.
@@ -68,22 +68,22 @@ impl Flows {
         self.forgotten
     }
 
-    /// The way from an address of ours to another.
+    /// The route from an address of ours to another.
     #[inline]
-    pub(super) fn way(&mut self, from: SocketAddrV4, to: SocketAddrV4) -> io::Result<&Way> {
+    pub(super) fn route(&mut self, from: SocketAddrV4, to: SocketAddrV4) -> io::Result<&Route> {
         let key = (from.port(), to);
-        if !matches!(self.ways.get(self.last), Some((last, Way::Frames(_))) if *last == key) {
+        if !matches!(self.routes.get(self.last), Some((last, Route::Frames(_))) if *last == key) {
             self.find(from, key)?;
         }
-        Ok(&self.ways[self.last].1)
+        Ok(&self.routes[self.last].1)
     }
 
-    /// The kernel has taken a datagram of a way in doubt.
+    /// The kernel has taken a datagram of a route in doubt.
     pub(super) fn asked_anew(&mut self) {
-        if let Some((_, way)) = self.ways.get_mut(self.last)
-            && let Way::FramesInDoubt(headers) = *way
+        if let Some((_, route)) = self.routes.get_mut(self.last)
+            && let Route::FramesInDoubt(headers) = *route
         {
-            *way = Way::Frames(headers);
+            *route = Route::Frames(headers);
         }
     }
 
@@ -92,64 +92,64 @@ impl Flows {
         self.ports.push(port);
     }
 
-    /// Forgets the ways from a port that is given up.
+    /// Forgets the routes from a port that is given up.
     pub(super) fn forget_port(&mut self, port: u16) {
         self.ports.retain(|p| *p != port);
-        self.ways.retain(|((from, _), _)| *from != port);
-        self.places = self.ways.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
+        self.routes.retain(|((from, _), _)| *from != port);
+        self.places = self.routes.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
         self.last = 0;
     }
 
-    /// Looks whether the Ethernet address of one more way has changed.
+    /// Looks whether the Ethernet address of one more route has changed.
     pub(super) fn refresh_one(&mut self, from: std::net::Ipv4Addr) -> io::Result<()> {
-        if self.ways.is_empty() {
+        if self.routes.is_empty() {
             return Ok(());
         }
-        self.next_refresh = (self.next_refresh + 1) % self.ways.len();
-        let (port, to) = self.ways[self.next_refresh].0;
+        self.next_refresh = (self.next_refresh + 1) % self.routes.len();
+        let (port, to) = self.routes[self.next_refresh].0;
         if !to.ip().is_multicast() {
-            self.ways[self.next_refresh].1 = self.resolve(SocketAddrV4::new(from, port), to)?;
+            self.routes[self.next_refresh].1 = self.resolve(SocketAddrV4::new(from, port), to)?;
         }
         Ok(())
     }
 
-    /// Makes the way of a key the last one.
+    /// Makes the route of a key the last one.
     #[cold]
     fn find(&mut self, from: SocketAddrV4, key: Key) -> io::Result<()> {
         if let Some(at) = self.places.get(&key) {
             self.last = *at;
-            if let Way::Unresolved = self.ways[self.last].1 {
-                self.ways[self.last].1 = self.resolve(from, key.1)?;
+            if let Route::Unresolved = self.routes[self.last].1 {
+                self.routes[self.last].1 = self.resolve(from, key.1)?;
             }
             return Ok(());
         }
         if !self.ports.contains(&from.port()) {
             return Err(unbound(from));
         }
-        let way = self.resolve(from, key.1)?;
-        if self.ways.len() == FLOWS_MAX {
-            self.ways.clear();
+        let route = self.resolve(from, key.1)?;
+        if self.routes.len() == FLOWS_MAX {
+            self.routes.clear();
             self.places.clear();
             self.forgotten += 1;
         }
-        self.last = self.ways.len();
+        self.last = self.routes.len();
         self.places.insert(key, self.last);
-        self.ways.push((key, way));
+        self.routes.push((key, route));
         Ok(())
     }
 
-    fn resolve(&mut self, from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Way> {
+    fn resolve(&mut self, from: SocketAddrV4, to: SocketAddrV4) -> io::Result<Route> {
         if to.ip().is_multicast() {
-            return Ok(Way::Frames(self.headers(from, to, MacAddress::of_group(*to.ip()))));
+            return Ok(Route::Frames(self.headers(from, to, MacAddress::of_group(*to.ip()))));
         }
         let route = match self.netlink.route_to(*to.ip())? {
             Some(route) if route.link == self.link.index && route.is_unicast => route,
-            _ => return Ok(Way::Kernel),
+            _ => return Ok(Route::Kernel),
         };
         Ok(match self.netlink.neighbour(self.link.index, route.next_hop)? {
-            None => Way::Unresolved,
-            Some(neighbour) if neighbour.is_fresh => Way::Frames(self.headers(from, to, neighbour.mac)),
-            Some(neighbour) => Way::FramesInDoubt(self.headers(from, to, neighbour.mac)),
+            None => Route::Unresolved,
+            Some(neighbour) if neighbour.is_fresh => Route::Frames(self.headers(from, to, neighbour.mac)),
+            Some(neighbour) => Route::FramesInDoubt(self.headers(from, to, neighbour.mac)),
         })
     }
 

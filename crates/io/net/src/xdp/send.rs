@@ -3,7 +3,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::XdpSocket;
-use super::flow::{Way, unbound};
+use super::flow::{Route, unbound};
 use super::frame::HEADERS_LEN;
 use crate::udp::Sent;
 
@@ -21,7 +21,7 @@ impl XdpSocket {
     ///
     /// # Errors
     /// The port is not bound, the datagrams are longer than [`XdpSocket::datagram_max_bytes`], the kernel
-    /// finds no way to the host, the interface is down or gone. None of the run was sent then, or an
+    /// finds no route to the host, the interface is down or gone. None of the run was sent then, or an
     /// interface that is down has it still.
     pub fn send_run(
         &mut self,
@@ -36,8 +36,8 @@ impl XdpSocket {
             return Err(self.too_long(longest));
         }
         let local = SocketAddrV4::new(self.interface, from);
-        let headers = match self.flows.way(local, to) {
-            Ok(Way::Frames(headers)) => headers,
+        let headers = match self.flows.route(local, to) {
+            Ok(Route::Frames(headers)) => headers,
             Ok(_) => return self.send_by_kernel(local, to, &bytes[..longest]),
             Err(e) => return Err(e),
         };
@@ -94,7 +94,7 @@ impl XdpSocket {
         io::Error::new(io::ErrorKind::InvalidInput, said)
     }
 
-    /// One datagram through the kernel, which knows or finds the way.
+    /// One datagram through the kernel, which knows or finds the route.
     #[cold]
     fn send_by_kernel(&mut self, from: SocketAddrV4, to: SocketAddrV4, datagram: &[u8]) -> io::Result<Sent> {
         let bound = self.anchors.iter().find(|anchor| anchor.address == from);

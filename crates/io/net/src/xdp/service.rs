@@ -8,9 +8,9 @@ use units::Nanos;
 use super::XdpSocket;
 use super::option::get_option;
 
-/// The kernel's counts are read, and each way of sending is looked at anew, about so often.
+/// The kernel's counts are read, and each route is looked at anew, about so often.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// However many ways there are, looks are as far apart as this; each takes some microseconds.
+/// However many routes there are, looks are as far apart as this; each takes some microseconds.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 impl XdpSocket {

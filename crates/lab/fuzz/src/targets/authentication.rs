@@ -4,7 +4,7 @@ use std::sync::Arc;
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
 use lbt::authentication::{CODE_LEN, Keys, SEAL_LEN};
 use lbt::config::{ReceiverConfig, SourceConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbt::rm::{Receiver, SessionKey, Source};
 use lbt::wire::lbtrm::SessionHeader;
 use net::authentication::HmacSha256;
@@ -34,7 +34,7 @@ pub(super) fn keys() -> Keys {
 #[derive(Default)]
 pub(super) struct Heard(pub(super) u32);
 
-impl Sink for Heard {
+impl DeliverySink for Heard {
     fn deliver(&mut self, _: Delivered<'_>) {
         self.0 += 1;
     }

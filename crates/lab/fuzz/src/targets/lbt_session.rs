@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource};
 use lbt::config::{LbtruReceiverConfig, LbtruSourceConfig, ReceiverConfig, SourceConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbt::session::TopicId;
 use lbt::wire::lbtrm::SessionHeader;
 use lbt::{rm, ru};
@@ -59,7 +59,7 @@ impl Stream {
     }
 }
 
-impl Sink for Stream {
+impl DeliverySink for Stream {
     fn deliver(&mut self, m: Delivered<'_>) {
         self.messages += 1;
         self.take(m.first_sqn.0, m.sqn.0.wrapping_sub(m.first_sqn.0).wrapping_add(1));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lbt::config::{RecoveryConfig, RetentionConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost, Via};
 use lbt::recovery::{ClientId, Requester, Responder};
 use lbt::stream::{StreamDecoder, StreamMessage};
 use lbt::wire::lbmc::{self, Chain, Header, Headers, Kind};
@@ -274,7 +274,7 @@ impl Heard {
     }
 }
 
-impl Sink for Heard {
+impl DeliverySink for Heard {
     fn deliver(&mut self, m: Delivered<'_>) {
         self.advance(m.first_sqn, m.sqn.0.wrapping_sub(m.first_sqn.0) + 1);
         let expected = first_byte(m.first_sqn.0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use counters::table::{LbmDelivery, LbmSource, LbmrRelay, LbmrResolver, LbtrmReceiver, LbtrmSource};
 use lbt::authentication::Keys;
 use lbt::config::{DeliveryConfig, ReceiverConfig, RelayConfig, ResolverConfig, SourceConfig};
-use lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use lbt::ordered::{Backlog, Kept, OrderedConfig};
 use lbt::presence::{Answer, Query, Taken, Watch};
 use lbt::resolution::{QueryId, Relay, Resolver, ResolverSink, SourceRecord, TransportSession};
@@ -82,7 +82,7 @@ pub(crate) fn layers() -> Vec<Layer> {
 #[derive(Default)]
 struct Heard(u32, u32);
 
-impl Sink for Heard {
+impl DeliverySink for Heard {
     fn deliver(&mut self, _: Delivered<'_>) {
         self.0 += 1;
     }

@@ -12,7 +12,7 @@ use super::Context;
 use crate::closing::Stage;
 use crate::context_counters::ContextCounters;
 use crate::error::ContextError;
-use crate::incoming::Look;
+use crate::incoming::{Look, ReliableIncoming, RuIncoming};
 use crate::{Handler, MessagingConfig};
 
 /// What a context needs to be driven by [`Context::poll`] and [`Context::wait`].
@@ -253,8 +253,13 @@ impl Context {
         let now = self.base.now;
         let mut worked = self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
         if self.receiving.has_ru() {
-            worked |=
-                self.receiving.on_ru_ready(&mut self.base, &mut self.direct, now, Look::Direct, handler);
+            worked |= self.receiving.on_socket_ready::<RuIncoming>(
+                &mut self.base,
+                &mut self.direct,
+                now,
+                (0, Look::Direct),
+                handler,
+            );
         }
         worked |= self.receiving.poll_tcp(&mut self.base, &mut self.direct, handler);
         worked
@@ -281,7 +286,7 @@ impl Context {
         let now = self.base.now;
         self.publishing.look_at_lanes(&mut self.base, now, handler);
         self.receiving.incoming.rm.send_feedback(&self.base, self.base.now);
-        self.receiving.incoming.ru.send_ru(&self.base, self.base.now);
+        self.receiving.incoming.ru.send_feedback(&self.base, self.base.now);
         self.receiving.settle_recovery(&self.base);
         if self.next_wakeup() <= self.base.now {
             worked |= self.receiving.has_found();

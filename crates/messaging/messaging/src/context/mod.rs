@@ -9,7 +9,7 @@
 //! | [`Context`] | these, and when each has its turn | all |
 //!
 //! Arrows go one way. What happens to a connection for recovery [`Direct`] hands to whoever drives it
-//! ([`Recoveries`]) or notes ([`Told`]), and [`Receiving`] takes it from
+//! ([`Recoveries`]) or notes ([`RecoveryEvent`]), and [`Receiving`] takes it from
 //! there. A transport knows no part: [`Outgoing`] and
 //! [`Incoming`] tell the transports apart, each in one place.
 //!
@@ -20,7 +20,7 @@
 //! [`Outgoing`]: crate::outgoing::Outgoing
 //! [`Incoming`]: crate::incoming::Incoming
 //! [`Recoveries`]: crate::direct::Recoveries
-//! [`Told`]: crate::direct::Told
+//! [`RecoveryEvent`]: crate::direct::RecoveryEvent
 
 mod closing;
 mod connect;
@@ -46,7 +46,7 @@ use crate::context_counters::ContextCounters;
 use crate::direct::Direct;
 use crate::drops::Drops;
 use crate::error::ContextError;
-use crate::incoming::Look;
+use crate::incoming::{Look, RmIncoming, RuIncoming};
 use crate::publishing::Publishing;
 use crate::receiving::Receiving;
 use crate::statistics::census::Census;
@@ -150,7 +150,7 @@ impl Context {
         let Context { base, direct, publishing, receiving, .. } = self;
         match ready.token.0 as u32 >> PORT_SHIFT {
             p if p == Port::Group as u32 => {
-                receiving.on_group_ready(base, direct, now, index, Look::Told, handler);
+                receiving.on_socket_ready::<RmIncoming>(base, direct, now, (index, Look::Told), handler);
             }
             p if p == Port::Resolver as u32 => self.on_resolver_ready(index, handler),
             p if p == Port::Outgoing as u32 => {
@@ -161,7 +161,7 @@ impl Context {
             p if p == Port::Xdp as u32 => self.on_xdp_ready(now, handler),
             p if p == Port::Waker as u32 => self.waker.iter().for_each(Waker::acknowledge),
             p if p == Port::RuReceiver as u32 => {
-                receiving.on_ru_ready(base, direct, now, Look::Told, handler);
+                receiving.on_socket_ready::<RuIncoming>(base, direct, now, (0, Look::Told), handler);
             }
             p if p == Port::TcpSession as u32 => {
                 receiving.read_tcp(base, direct, index, handler);

@@ -16,7 +16,7 @@ use units::Nanos;
 use super::Context;
 use crate::Handler;
 use crate::base::Port;
-use crate::incoming::Look;
+use crate::incoming::{Look, RuIncoming};
 
 /// A turn that comes so much later than it was due comes after a pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -57,8 +57,13 @@ impl Context {
         for _ in 0..BATCHES_MAX {
             let mut worked = self.poll_xdp(now, handler);
             worked |= self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
-            worked |=
-                self.receiving.on_ru_ready(&mut self.base, &mut self.direct, now, Look::Direct, handler);
+            worked |= self.receiving.on_socket_ready::<RuIncoming>(
+                &mut self.base,
+                &mut self.direct,
+                now,
+                (0, Look::Direct),
+                handler,
+            );
             worked |= self.receiving.poll_tcp(&mut self.base, &mut self.direct, handler);
             // A ring is not judged before it was read to its end, however many turns that takes.
             self.receiving.poll_ipc(&mut self.base, &mut self.direct, handler);
@@ -67,7 +72,7 @@ impl Context {
             }
         }
         self.publishing.take_all(&mut self.base, now, BATCHES_MAX, handler);
-        for at in 0..self.direct.connections.capacity() {
+        for at in 0..self.direct.connection_places() {
             let token = self.base.token(Port::Connection, at);
             self.direct.on_connection_ready(
                 &mut self.base,

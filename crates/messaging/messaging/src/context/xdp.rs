@@ -4,6 +4,7 @@ use units::Nanos;
 
 use super::Context;
 use crate::Handler;
+use crate::incoming::{ReliableIncoming, RmIncoming};
 
 impl Context {
     /// The poller has told that something is there.
@@ -28,7 +29,7 @@ impl Context {
                 for datagram in received.datagrams() {
                     worked = true;
                     if datagram.to.ip().is_multicast() {
-                        self.receiving.on_session_datagram(
+                        self.receiving.on_session_datagram::<RmIncoming>(
                             &mut self.base,
                             &mut self.direct,
                             now,

@@ -8,7 +8,7 @@ use std::ops::{Index, IndexMut};
 use slab::Slab;
 use units::{Deadlines, Nanos};
 
-use super::Connection;
+use super::connection::Connection;
 use crate::ConnectionId;
 
 /// The direct connections of a context.
@@ -16,7 +16,7 @@ use crate::ConnectionId;
 /// Whoever changes one gets it by [`Connections::get_mut`], which notes it; what is noted is looked at once by the
 /// next flush, which writes what waits and says when the connection is due ([`Connections::settle`]).
 #[derive(Default)]
-pub(crate) struct Connections {
+pub(super) struct Connections {
     all: Slab<Connection>,
     by_id: HashMap<ConnectionId, usize>,
     /// Those to answer, by whom.
@@ -33,7 +33,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Above all indexes.
-    pub(crate) fn capacity(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         self.all.capacity()
     }
 
@@ -46,12 +46,12 @@ impl Connections {
         self.all.iter()
     }
 
-    pub(crate) fn get(&self, index: usize) -> Option<&Connection> {
+    pub(super) fn get(&self, index: usize) -> Option<&Connection> {
         self.all.get(index)
     }
 
     /// One that may be changed.
-    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Connection> {
         let connection = self.all.get_mut(index)?;
         if !std::mem::replace(&mut connection.is_touched, true) {
             self.touched.push(index);
@@ -119,7 +119,7 @@ impl Connections {
         }
         let Some(connection) = self.all.get_mut(index) else { return };
         connection.is_touched = false;
-        let waiting = (connection.out.len() - connection.sent) as u64;
+        let waiting = connection.unsent() as u64;
         self.waiting = self.waiting + waiting - connection.waiting;
         connection.waiting = waiting;
         self.due.set(index as u32, due);

@@ -7,7 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use net::Addresses;
 use units::Nanos;
 
-use super::{Connection, Direct};
+use super::Direct;
+use super::connection::Connection;
+use super::guest::{Guest, Overdue};
 use crate::base::Base;
 use crate::{ConnectionId, Handler, MessagingConfig};
 
@@ -22,43 +24,11 @@ pub(super) struct Guests {
     leaving: Vec<ConnectionId>,
 }
 
-/// A connection that was accepted.
-pub(super) struct Guest {
-    address: IpAddr,
-    since: Nanos,
-    /// It has brought a whole message, or the application has sent to it.
-    is_proven: bool,
-}
-
 /// Who sends so much in the time allowed for a message is slow, not stopped.
 const PROGRESS_BYTES: u64 = 32 << 10;
 
 /// Connections that are chosen together to make room.
 const LEAVING_MAX: usize = 16;
-
-/// What a connection holds of a message that is not whole.
-pub(super) struct Partial {
-    /// Bytes held, of which all connections' are the sum.
-    held: u64,
-    /// When it began or last went on; never if there is none.
-    since: Nanos,
-    /// Bytes that have come since.
-    bytes: u64,
-}
-
-impl Default for Partial {
-    fn default() -> Partial {
-        Partial { held: 0, since: Nanos::NEVER, bytes: 0 }
-    }
-}
-
-/// Why a connection is closed.
-#[derive(Clone, Copy)]
-pub(super) enum Overdue {
-    Silent,
-    Idle,
-    Message,
-}
 
 impl Guests {
     pub(super) fn new(config: &MessagingConfig) -> Guests {
@@ -73,33 +43,6 @@ impl Guests {
             self.addresses.release(guest.address);
             self.count -= 1;
         }
-    }
-}
-
-impl Connection {
-    /// A whole message has come, or something was sent to it.
-    pub(super) fn on_used(&mut self, now: Nanos) {
-        self.used = now;
-        if let Some(guest) = &mut self.guest {
-            guest.is_proven = true;
-        }
-    }
-
-    /// When it is to be closed if nothing happens until then, and why.
-    pub(super) fn overdue(&self, config: &MessagingConfig) -> (Nanos, Overdue) {
-        let after = |since: Nanos, limit| match limit {
-            Some(limit) if since != Nanos::NEVER => since + limit,
-            _ => Nanos::NEVER,
-        };
-        let message = (after(self.partial.since, config.request_message_timeout()), Overdue::Message);
-        let own = match &self.guest {
-            None => return message,
-            Some(guest) if guest.is_proven => {
-                (after(self.used, config.request_idle_timeout()), Overdue::Idle)
-            }
-            Some(guest) => (after(guest.since, config.request_first_message_timeout()), Overdue::Silent),
-        };
-        if own.0 < message.0 { own } else { message }
     }
 }
 
@@ -249,7 +192,7 @@ impl Direct {
         if waiting <= base.config.request_tcp_send_buffer_total_maximum_bytes {
             return;
         }
-        let most = self.connections.iter().max_by_key(|(_, c)| c.out.len() - c.sent);
+        let most = self.connections.iter().max_by_key(|(_, c)| c.unsent());
         if let Some(index) = most.map(|(index, _)| index) {
             self.give_up_unread(base, index);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use counters::table::MessagingContext;
 use lbt::config::Order;
-use lbt::delivery::{EndReason, Sink};
+use lbt::delivery::{DeliverySink, EndReason};
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::presence::Answer;
 use lbt::resolution::TransportSession;
@@ -500,7 +500,7 @@ struct Taken {
 
 /// Hands on what a ring has, as much as one turn may.
 #[inline]
-fn take<S: Sink>(ring: &mut shm::Receiver, receiver: &mut OrderedReceiver, sink: &mut S) -> Taken {
+fn take<S: DeliverySink>(ring: &mut shm::Receiver, receiver: &mut OrderedReceiver, sink: &mut S) -> Taken {
     let mut is_malformed = false;
     let mut hand_on = |frame: shm::Frame<'_>| {
         is_malformed |= receiver.on_bytes(frame.bytes, sink) != Ok(frame.bytes.len());

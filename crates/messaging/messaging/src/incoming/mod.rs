@@ -21,6 +21,7 @@ use crate::recovery::{Recovery, Stirred};
 use crate::session::SessionRef;
 
 pub(crate) use ipc::{IpcIncoming, Looked, TURNS_PER_DRAIN};
+pub(crate) use reliable::ReliableIncoming;
 pub(crate) use rm::RmIncoming;
 pub(crate) use ru::RuIncoming;
 pub(crate) use tcp::TcpIncoming;
@@ -143,9 +144,9 @@ impl Incoming {
     /// Closes a session; returns what it was called, if it was there.
     pub(crate) fn close(&mut self, base: &mut Base, session: SessionRef) -> Option<TransportSession> {
         match session {
-            SessionRef::Rm(at) => self.rm.close(at, &base.registrar, &mut base.xdp),
+            SessionRef::Rm(at) => self.rm.close(base, at),
             SessionRef::Tcp(at) => self.tcp.close(at),
-            SessionRef::Ru(at) => self.ru.close(at),
+            SessionRef::Ru(at) => self.ru.close(base, at),
             SessionRef::Ipc(at) => self.ipc.close(at),
         }
     }

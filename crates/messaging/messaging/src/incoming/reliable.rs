@@ -3,16 +3,19 @@
 use std::net::SocketAddrV4;
 use std::ops::Index;
 
-use lbt::config::Order;
-use lbt::delivery::{EndReason, Sink, SubscribeError};
+use lbt::config::{ConfigError, Order};
+use lbt::delivery::{DeliverySink, EndReason, SubscribeError};
 use lbt::error::WireError;
-use lbt::session::RunId;
+use lbt::resolution::TransportSession;
+use lbt::session::{Receiver, ReceiverTransport, RunId};
+use net::udp::UdpSocket;
 use slab::Slab;
 use units::{Deadlines, Nanos, Sqn};
 
+use crate::base::Base;
 use crate::recovery::{Recovery, Stirred};
 
-/// What the receivers of LBT-RM and LBT-RU have alike; see there.
+/// What [`Sessions`] asks of the receiver of a session: that of LBT-RM or LBT-RU, or one of a test.
 pub(crate) trait Reliable {
     fn subscribe_ordered(
         &mut self,
@@ -26,14 +29,14 @@ pub(crate) trait Reliable {
     fn run(&self) -> Option<RunId>;
     fn knows_runs(&self) -> bool;
     fn unsubscribe(&mut self, index: u32);
-    fn on_datagram<S: Sink>(
+    fn on_datagram<S: DeliverySink>(
         &mut self,
         now: Nanos,
         from: SocketAddrV4,
         datagram: &[u8],
         sink: &mut S,
     ) -> Result<(), WireError>;
-    fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S);
+    fn on_wakeup<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S);
     fn after_pause(&mut self, now: Nanos);
     fn next_wakeup(&self) -> Nanos;
     fn has_begun(&self) -> bool;
@@ -42,93 +45,87 @@ pub(crate) trait Reliable {
     fn goes_on(&self) -> Option<Sqn>;
 }
 
-macro_rules! reliable {
-    ($($receiver:ty),*) => {$(
-        impl Reliable for $receiver {
-            fn subscribe_ordered(
-                &mut self,
-                index: u32,
-                token: u64,
-                order: Option<Order>,
-            ) -> Result<(), SubscribeError> {
-                self.subscribe_ordered(index, token, order)
-            }
+impl<T: ReceiverTransport> Reliable for Receiver<T> {
+    fn subscribe_ordered(
+        &mut self,
+        index: u32,
+        token: u64,
+        order: Option<Order>,
+    ) -> Result<(), SubscribeError> {
+        self.subscribe_ordered(index, token, order)
+    }
 
-            fn put_in_order(&mut self, index: u32) -> Option<Sqn> {
-                self.put_in_order(index)
-            }
+    fn put_in_order(&mut self, index: u32) -> Option<Sqn> {
+        self.put_in_order(index)
+    }
 
-            fn resume_topic(&mut self, index: u32, next: Sqn) {
-                self.resume_topic(index, next);
-            }
+    fn resume_topic(&mut self, index: u32, next: Sqn) {
+        self.resume_topic(index, next);
+    }
 
-            fn next_number(&self) -> Option<Sqn> {
-                self.next_number()
-            }
+    fn next_number(&self) -> Option<Sqn> {
+        self.next_number()
+    }
 
-            fn run(&self) -> Option<RunId> {
-                self.run()
-            }
+    fn run(&self) -> Option<RunId> {
+        self.run()
+    }
 
-            fn knows_runs(&self) -> bool {
-                self.knows_runs()
-            }
+    fn knows_runs(&self) -> bool {
+        self.knows_runs()
+    }
 
-            fn unsubscribe(&mut self, index: u32) {
-                self.unsubscribe(index);
-            }
+    fn unsubscribe(&mut self, index: u32) {
+        self.unsubscribe(index);
+    }
 
-            #[inline]
-            fn on_datagram<S: Sink>(
-                &mut self,
-                now: Nanos,
-                from: SocketAddrV4,
-                datagram: &[u8],
-                sink: &mut S,
-            ) -> Result<(), WireError> {
-                self.on_datagram(now, from, datagram, sink)
-            }
+    #[inline]
+    fn on_datagram<S: DeliverySink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        self.on_datagram(now, from, datagram, sink)
+    }
 
-            fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
-                self.on_wakeup(now, sink);
-            }
+    fn on_wakeup<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
+        self.on_wakeup(now, sink);
+    }
 
-            fn after_pause(&mut self, now: Nanos) {
-                self.after_pause(now);
-            }
+    fn after_pause(&mut self, now: Nanos) {
+        self.after_pause(now);
+    }
 
-            fn next_wakeup(&self) -> Nanos {
-                self.next_wakeup()
-            }
+    fn next_wakeup(&self) -> Nanos {
+        self.next_wakeup()
+    }
 
-            fn has_begun(&self) -> bool {
-                self.has_begun()
-            }
+    fn has_begun(&self) -> bool {
+        self.has_begun()
+    }
 
-            #[inline]
-            fn has_ended(&self) -> bool {
-                self.has_ended()
-            }
+    #[inline]
+    fn has_ended(&self) -> bool {
+        self.has_ended()
+    }
 
-            fn end_reason(&self) -> Option<EndReason> {
-                self.end_reason()
-            }
+    fn end_reason(&self) -> Option<EndReason> {
+        self.end_reason()
+    }
 
-            fn goes_on(&self) -> Option<Sqn> {
-                self.goes_on()
-            }
-        }
-    )*};
+    fn goes_on(&self) -> Option<Sqn> {
+        self.goes_on()
+    }
 }
-
-reliable!(lbt::rm::Receiver, lbt::ru::Receiver);
 
 /// A transport session with topics that somebody wants.
 pub(crate) struct Session<R, P> {
     pub(crate) receiver: R,
     pub(crate) number: u64,
     /// What the transport knows of it besides.
-    pub(crate) place: P,
+    pub(crate) details: P,
     /// Of what the transport does not bring, if a source of the session retains it.
     recovery: Option<Box<Recovery>>,
     /// It stands in [`Sessions::stirred`].
@@ -195,9 +192,9 @@ impl<R: Reliable, P> Sessions<R, P> {
         self.all.get(at).is_some_and(|session| session.receiver.has_begun())
     }
 
-    pub(crate) fn insert(&mut self, receiver: R, number: u64, place: P) -> usize {
+    pub(crate) fn insert(&mut self, receiver: R, number: u64, details: P) -> usize {
         let (is_stirred, is_unreadable) = (false, false);
-        let session = Session { receiver, number, place, recovery: None, is_stirred, is_unreadable };
+        let session = Session { receiver, number, details, recovery: None, is_stirred, is_unreadable };
         let at = self.all.insert(session);
         self.stir(at);
         at
@@ -334,7 +331,7 @@ impl<R: Reliable, P> Sessions<R, P> {
     /// Takes a datagram of a session, which must be there; whether the session is over, or something is to be told
     /// of it.
     #[inline]
-    pub(crate) fn on_datagram<S: Sink>(
+    pub(crate) fn on_datagram<S: DeliverySink>(
         &mut self,
         at: usize,
         now: Nanos,
@@ -365,7 +362,7 @@ impl<R: Reliable, P> Sessions<R, P> {
 
     /// Does what is due for a session whose moment has come, if it is there; whether something was and the session is
     /// over.
-    pub(crate) fn on_wakeup<S: Sink>(&mut self, at: usize, now: Nanos, sink: &mut S) -> bool {
+    pub(crate) fn on_wakeup<S: DeliverySink>(&mut self, at: usize, now: Nanos, sink: &mut S) -> bool {
         self.stir(at);
         let Some(Session { receiver, recovery, .. }) = self.all.get_mut(at) else { return false };
         if now < receiver.next_wakeup() {
@@ -435,6 +432,44 @@ impl<R: Reliable, P> Sessions<R, P> {
     }
 }
 
+/// The sessions of LBT-RM or of LBT-RU, with the sockets that bring them.
+pub(crate) trait ReliableIncoming {
+    /// What the transport adds to a receiver.
+    type Transport: ReceiverTransport;
+    /// What is known of a session besides.
+    type Details;
+
+    fn sessions(&self) -> &Sessions<Receiver<Self::Transport>, Self::Details>;
+    fn sessions_mut(&mut self) -> &mut Sessions<Receiver<Self::Transport>, Self::Details>;
+    /// One of the sockets.
+    fn socket(&self, index: usize) -> Option<&UdpSocket>;
+    /// The session of the next datagram, which is mostly of the same session as the last one.
+    fn find_next(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<usize>;
+    /// What a session is called.
+    fn transport(&self, at: usize) -> TransportSession;
+    /// Sends what is due for sessions to which something has happened.
+    fn send_feedback(&mut self, base: &Base, now: Nanos);
+    /// A receiver for the place of one whose session has ended, with all that it knows of the network.
+    fn new_in_place(&mut self, base: &mut Base, at: usize) -> Result<Receiver<Self::Transport>, ConfigError>;
+    /// Whether a session that has ended is listened for without a break: its source was started again, or may be at
+    /// any moment, since its place is fixed.
+    fn stays(&self, base: &Base, at: usize) -> bool;
+    /// The source of a session has ended it.
+    fn on_ended(&mut self, _at: usize) {}
+    /// Forgets a session, and what it needed alone.
+    fn close(&mut self, base: &mut Base, at: usize) -> Option<TransportSession>;
+    /// Whether a session is connected to before it is heard.
+    const CONNECTS: bool;
+
+    /// Tells what is to be told of a session; whether it is over.
+    fn has_ended(&mut self, base: &mut Base, at: usize) -> bool {
+        if let Some(error) = self.sessions_mut().take_unreadable() {
+            base.security.unreadable(&self.transport(at), error);
+        }
+        self.sessions().has_ended(at)
+    }
+}
+
 /// A datagram was refused; whether that is to be told.
 #[cold]
 #[inline(never)]
@@ -487,7 +522,7 @@ mod tests {
 
         fn unsubscribe(&mut self, _: u32) {}
 
-        fn on_datagram<S: Sink>(
+        fn on_datagram<S: DeliverySink>(
             &mut self,
             now: Nanos,
             _: SocketAddrV4,
@@ -499,7 +534,7 @@ mod tests {
             Ok(())
         }
 
-        fn on_wakeup<S: Sink>(&mut self, now: Nanos, _: &mut S) {
+        fn on_wakeup<S: DeliverySink>(&mut self, now: Nanos, _: &mut S) {
             self.due = if self.due.0.is_multiple_of(3) { Nanos::NEVER } else { Nanos(now.0 + 40) };
             self.has_to_send = true;
         }
@@ -529,7 +564,7 @@ mod tests {
 
     struct Ignore;
 
-    impl Sink for Ignore {
+    impl DeliverySink for Ignore {
         fn deliver(&mut self, _: lbt::delivery::Delivered<'_>) {}
         fn lost(&mut self, _: lbt::delivery::Lost) {}
         fn begin_of_stream(&mut self, _: lbt::delivery::BeginOfStream) {}

@@ -7,13 +7,13 @@ use std::time::Duration;
 use lbt::config::{ConfigError, ReceiverConfig};
 use lbt::delivery::EndReason;
 use lbt::resolution::{Origin, SourceRecord, TransportSession};
-use lbt::rm::{Receiver as RmReceiver, SessionKey};
+use lbt::rm::{Listener, Receiver as RmReceiver, SessionKey};
 use net::Registrar;
 use net::udp::{MulticastOptions, Sent, UdpSocket};
 use slab::Slab;
 use units::{Nanos, RecentMap};
 
-use super::reliable::Sessions;
+use super::reliable::{ReliableIncoming, Sessions};
 use crate::base::Base;
 use crate::base::Port;
 use crate::error::ContextError;
@@ -27,7 +27,7 @@ pub(crate) struct RmIncoming {
     /// Those groups that have a socket.
     with_socket: Vec<usize>,
     /// Each with its group.
-    pub(crate) sessions: Sessions<RmReceiver, RmPlace>,
+    pub(crate) sessions: Sessions<RmReceiver, RmDetails>,
     /// A session that is heard on two networks stands here under its key on each.
     by_key: RecentMap<SessionKey, usize>,
     /// Of those sessions the second address, by the first one and their number.
@@ -35,7 +35,7 @@ pub(crate) struct RmIncoming {
 }
 
 /// Where a session is heard, and what it calls itself.
-pub(crate) struct RmPlace {
+pub(crate) struct RmDetails {
     group: SocketAddrV4,
     origin: Option<Origin>,
 }
@@ -62,12 +62,6 @@ impl RmIncoming {
         self.by_key.get(key)
     }
 
-    /// The same for the next datagram, which is mostly of the same session as the last one.
-    #[inline]
-    pub(crate) fn find_next(&mut self, key: SessionKey) -> Option<usize> {
-        self.by_key.find(key)
-    }
-
     pub(crate) fn insert(
         &mut self,
         receiver: RmReceiver,
@@ -76,47 +70,15 @@ impl RmIncoming {
         origin: Option<Origin>,
     ) -> usize {
         let key = receiver.key();
-        let at = self.sessions.insert(receiver, number, RmPlace { group, origin });
+        let at = self.sessions.insert(receiver, number, RmDetails { group, origin });
         self.by_key.insert(key, at);
         at
-    }
-
-    /// The socket of a group, if it has one.
-    #[inline]
-    pub(crate) fn socket(&self, index: usize) -> Option<&UdpSocket> {
-        self.groups.get(index)?.socket.as_ref()
     }
 
     /// The group that stands at a place among those with sockets.
     #[inline]
     pub(crate) fn with_socket(&self, place: usize) -> Option<usize> {
         self.with_socket.get(place).copied()
-    }
-
-    /// What a session is called.
-    pub(crate) fn transport(&self, at: usize) -> TransportSession {
-        let session = &self.sessions[at];
-        TransportSession::LbtRm { key: session.receiver.key(), group: session.place.group }
-    }
-
-    /// Forgets a session, and leaves its group if no other session is on it.
-    pub(crate) fn close(
-        &mut self,
-        at: usize,
-        registrar: &Registrar,
-        xdp: &mut Xdp,
-    ) -> Option<TransportSession> {
-        let gone = self.sessions.remove(at)?;
-        let (key, group) = (gone.receiver.key(), gone.place.group);
-        let second = gone.receiver.second_source().map(|source| SessionKey { source, ..key });
-        for key in [Some(key), second].into_iter().flatten() {
-            if self.by_key.get(key) == Some(at) {
-                self.by_key.remove(key);
-            }
-        }
-        self.second_sources.remove(&(key.source, at));
-        self.leave(group, registrar, xdp);
-        Some(TransportSession::LbtRm { key, group })
     }
 
     /// A session less is on a group, which is left if it was the last.
@@ -167,22 +129,6 @@ impl RmIncoming {
     /// Each with its number.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (usize, &UdpSocket)> {
         self.groups.iter().filter_map(|(index, group)| Some((index, group.socket.as_ref()?)))
-    }
-
-    /// Tells what is to be told of a session; whether it is over.
-    pub(crate) fn has_ended(&mut self, base: &mut Base, at: usize) -> bool {
-        if let Some(error) = self.sessions.take_unreadable() {
-            base.security.unreadable(&self.transport(at), error);
-        }
-        self.sessions.has_ended(at)
-    }
-
-    /// Whether a session that has ended is listened for without a break: its source was started again, or may be at
-    /// any moment, since its place is fixed.
-    pub(crate) fn stays(&self, base: &Base, at: usize) -> bool {
-        let Some(receiver) = self.sessions.get(at) else { return false };
-        receiver.end_reason() == Some(EndReason::Restarted)
-            || (receiver.knows_runs() || !receiver.has_begun()) && base.is_fixed(&self.transport(at))
     }
 }
 
@@ -237,7 +183,7 @@ impl RmIncoming {
         let first = record.on_first_network();
         let TransportSession::LbtRm { key, .. } = first.session else { return *record };
         match self.by_key.get(key) {
-            Some(at) if self.sessions[at].place.origin != record.origin => *record,
+            Some(at) if self.sessions[at].details.origin != record.origin => *record,
             _ => first,
         }
     }
@@ -288,10 +234,41 @@ impl RmIncoming {
         }
         Ok(receiver)
     }
+}
 
-    /// Sends NAKs that are due for sessions to which something has happened.
+impl ReliableIncoming for RmIncoming {
+    type Transport = Listener;
+    type Details = RmDetails;
+
+    const CONNECTS: bool = false;
+
+    fn sessions(&self) -> &Sessions<RmReceiver, RmDetails> {
+        &self.sessions
+    }
+
+    fn sessions_mut(&mut self) -> &mut Sessions<RmReceiver, RmDetails> {
+        &mut self.sessions
+    }
+
+    /// That of a group, if it has one.
     #[inline]
-    pub(crate) fn send_feedback(&mut self, base: &Base, now: Nanos) {
+    fn socket(&self, index: usize) -> Option<&UdpSocket> {
+        self.groups.get(index)?.socket.as_ref()
+    }
+
+    #[inline]
+    fn find_next(&mut self, from: SocketAddrV4, datagram: &[u8]) -> Option<usize> {
+        self.by_key.find(SessionKey::of(*from.ip(), datagram)?)
+    }
+
+    fn transport(&self, at: usize) -> TransportSession {
+        let session = &self.sessions[at];
+        TransportSession::LbtRm { key: session.receiver.key(), group: session.details.group }
+    }
+
+    /// NAKs and reports.
+    #[inline]
+    fn send_feedback(&mut self, base: &Base, now: Nanos) {
         let Base { second, control, counters, .. } = base;
         self.sessions.settle(|receiver| {
             while let Some(feedback) = receiver.poll_transmit(now) {
@@ -304,5 +281,40 @@ impl RmIncoming {
                 }
             }
         });
+    }
+
+    fn new_in_place(&mut self, base: &mut Base, at: usize) -> Result<RmReceiver, ConfigError> {
+        // Of one that was never heard nothing is asked for.
+        let late_start = self.sessions.is_heard(at) || self.sessions.knows_runs(at);
+        let before = &self.sessions[at].receiver;
+        let (key, second) = (before.key(), before.second_source());
+        let mut receiver =
+            self.new_rm(base, key, &ReceiverConfig { late_start, ..base.config.receiver() })?;
+        if let Some(second) = second {
+            let silence = Duration::from_micros(base.config.lbtrm.network_silence_timeout_us);
+            receiver.add_network(second, silence, base.counters.networks.clone());
+        }
+        Ok(receiver)
+    }
+
+    fn stays(&self, base: &Base, at: usize) -> bool {
+        let Some(receiver) = self.sessions.get(at) else { return false };
+        receiver.end_reason() == Some(EndReason::Restarted)
+            || (receiver.knows_runs() || !receiver.has_begun()) && base.is_fixed(&self.transport(at))
+    }
+
+    /// Its group is left if no other session is on it.
+    fn close(&mut self, base: &mut Base, at: usize) -> Option<TransportSession> {
+        let gone = self.sessions.remove(at)?;
+        let (key, group) = (gone.receiver.key(), gone.details.group);
+        let second = gone.receiver.second_source().map(|source| SessionKey { source, ..key });
+        for key in [Some(key), second].into_iter().flatten() {
+            if self.by_key.get(key) == Some(at) {
+                self.by_key.remove(key);
+            }
+        }
+        self.second_sources.remove(&(key.source, at));
+        self.leave(group, &base.registrar, &mut base.xdp);
+        Some(TransportSession::LbtRm { key, group })
     }
 }

@@ -6,11 +6,11 @@ use counters::table::MessagingContext;
 use lbt::config::{ConfigError, LbtruReceiverConfig};
 use lbt::delivery::EndReason;
 use lbt::resolution::TransportSession;
-use lbt::ru::{Receiver as RuReceiver, SessionKey};
+use lbt::ru::{Receiver as RuReceiver, SessionKey, Subscriber};
 use net::udp::{Sent, UdpSocket};
 use units::{Nanos, RecentMap};
 
-use super::reliable::Sessions;
+use super::reliable::{ReliableIncoming, Sessions};
 use crate::base::Base;
 use crate::base::Port;
 use crate::error::ContextError;
@@ -31,12 +31,6 @@ impl RuIncoming {
         self.by_source.get(address)
     }
 
-    /// The same for the next datagram, which is mostly of the same session as the last one.
-    #[inline]
-    pub(crate) fn find_next(&mut self, address: SocketAddrV4) -> Option<usize> {
-        self.by_source.find(address)
-    }
-
     pub(crate) fn insert(&mut self, receiver: RuReceiver, number: u64) -> usize {
         let address = receiver.key().source;
         let at = self.sessions.insert(receiver, number, ());
@@ -55,14 +49,6 @@ impl RuIncoming {
             self.socket = Some(socket);
         }
         Ok(())
-    }
-
-    /// Forgets a session, and tells its source so.
-    pub(crate) fn close(&mut self, at: usize) -> Option<TransportSession> {
-        self.leave(at);
-        let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
-        self.by_source.remove(source);
-        Some(TransportSession::LbtRu { address: source, session_id })
     }
 
     /// Tells the source of a session, once, that nothing more of it is wanted here. A source that does not hear of it
@@ -91,28 +77,6 @@ impl RuIncoming {
     /// How many sockets there are.
     pub(crate) fn descriptors(&self) -> usize {
         usize::from(self.socket.is_some())
-    }
-
-    pub(crate) fn socket(&self) -> Option<&UdpSocket> {
-        self.socket.as_ref()
-    }
-
-    /// Tells what is to be told of a session; whether it is over.
-    pub(crate) fn has_ended(&mut self, base: &mut Base, at: usize) -> bool {
-        let SessionKey { source, session_id } = self.sessions[at].receiver.key();
-        if let Some(error) = self.sessions.take_unreadable() {
-            base.security.unreadable(&TransportSession::LbtRu { address: source, session_id }, error);
-        }
-        self.sessions.has_ended(at)
-    }
-
-    /// Whether a session that has ended is asked for without a break: its source was started again, or may be at
-    /// any moment, since its place is fixed.
-    pub(crate) fn stays(&self, base: &Base, at: usize) -> bool {
-        let Some(receiver) = self.sessions.get(at) else { return false };
-        let SessionKey { source: address, session_id } = receiver.key();
-        receiver.end_reason() == Some(EndReason::Restarted)
-            || receiver.knows_runs() && base.is_fixed(&TransportSession::LbtRu { address, session_id })
     }
 }
 
@@ -158,10 +122,67 @@ impl RuIncoming {
         }
         Ok(receiver)
     }
+}
 
-    /// Sends connect requests, signs of life and NAKs that are due for sessions to which something has happened.
-    pub(crate) fn send_ru(&mut self, base: &Base, now: Nanos) {
+impl ReliableIncoming for RuIncoming {
+    type Transport = Subscriber;
+    type Details = ();
+
+    const CONNECTS: bool = true;
+
+    fn sessions(&self) -> &Sessions<RuReceiver> {
+        &self.sessions
+    }
+
+    fn sessions_mut(&mut self) -> &mut Sessions<RuReceiver> {
+        &mut self.sessions
+    }
+
+    /// That of all sessions.
+    #[inline]
+    fn socket(&self, _: usize) -> Option<&UdpSocket> {
+        self.socket.as_ref()
+    }
+
+    #[inline]
+    fn find_next(&mut self, from: SocketAddrV4, _: &[u8]) -> Option<usize> {
+        self.by_source.find(from)
+    }
+
+    fn transport(&self, at: usize) -> TransportSession {
+        let SessionKey { source: address, session_id } = self.sessions[at].receiver.key();
+        TransportSession::LbtRu { address, session_id }
+    }
+
+    /// Connect requests, signs of life, NAKs and reports.
+    #[inline]
+    fn send_feedback(&mut self, base: &Base, now: Nanos) {
         let RuIncoming { socket: Some(socket), sessions, .. } = self else { return };
         sessions.settle(|receiver| send_due(now, socket, receiver, &base.counters.context));
+    }
+
+    fn new_in_place(&mut self, base: &mut Base, at: usize) -> Result<RuReceiver, ConfigError> {
+        let key = self.sessions[at].receiver.key();
+        let mut config = base.config.lbtru_receiver();
+        config.session.late_start = true;
+        self.new_ru(base, key, &config)
+    }
+
+    fn stays(&self, base: &Base, at: usize) -> bool {
+        let Some(receiver) = self.sessions.get(at) else { return false };
+        receiver.end_reason() == Some(EndReason::Restarted)
+            || receiver.knows_runs() && base.is_fixed(&self.transport(at))
+    }
+
+    fn on_ended(&mut self, at: usize) {
+        self.leave(at);
+    }
+
+    /// Its source is told so.
+    fn close(&mut self, _: &mut Base, at: usize) -> Option<TransportSession> {
+        self.leave(at);
+        let SessionKey { source, session_id } = self.sessions.remove(at)?.receiver.key();
+        self.by_source.remove(source);
+        Some(TransportSession::LbtRu { address: source, session_id })
     }
 }

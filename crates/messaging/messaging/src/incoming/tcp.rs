@@ -6,7 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 
 use counters::table::LbttcpReceiver;
 use lbt::config::Order;
-use lbt::delivery::{EndReason, Sink};
+use lbt::delivery::{DeliverySink, EndReason};
 use lbt::error::WireError;
 use lbt::ordered::Receiver as OrderedReceiver;
 use lbt::presence::Answer;
@@ -378,7 +378,7 @@ fn count_broken(counters: &LbttcpReceiver, error: &io::Error) -> Option<String> 
 
 /// Hands bytes of a session on, past what is recovered if anything is.
 #[inline]
-fn take<S: Sink>(
+fn take<S: DeliverySink>(
     receiver: &mut OrderedReceiver,
     recovery: Option<&mut Recovery>,
     now: Nanos,

@@ -10,6 +10,7 @@ mod closing;
 mod ipc;
 mod networks;
 mod presence;
+mod reliable;
 mod rm;
 mod ru;
 mod session;
@@ -73,7 +74,7 @@ pub(crate) struct Outgoing {
 
 /// Which session a source belongs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum SessionTarget {
     Rm(SocketAddrV4),
     Tcp,
     Ipc,
@@ -82,14 +83,14 @@ pub(crate) enum Place {
     Fixed(TransportSession),
 }
 
-impl Place {
+impl SessionTarget {
     /// Whether messages of a source there are encrypted.
     pub(crate) fn is_encrypted(self, keys: &PayloadKeysOf) -> bool {
         match self {
-            Place::Rm(_) => keys.rm.is_some(),
-            Place::Ru => keys.ru.is_some(),
-            Place::Fixed(session) => keys.encrypts(&session),
-            Place::Tcp | Place::Ipc => false,
+            SessionTarget::Rm(_) => keys.rm.is_some(),
+            SessionTarget::Ru => keys.ru.is_some(),
+            SessionTarget::Fixed(session) => keys.encrypts(&session),
+            SessionTarget::Tcp | SessionTarget::Ipc => false,
         }
     }
 }
@@ -115,29 +116,29 @@ macro_rules! each {
 }
 
 impl Outgoing {
-    /// Opens the session at a place, which stands at `at` among all.
+    /// Opens the session of a target, which stands at `at` among all.
     pub(crate) fn open(
         base: &mut Base,
         ports: &mut Ports,
         at: usize,
-        place: Place,
+        target: SessionTarget,
     ) -> Result<Outgoing, ContextError> {
         let next_index = base.rng.next_u32();
-        let opened = match place {
-            Place::Rm(group) => {
+        let opened = match target {
+            SessionTarget::Rm(group) => {
                 let binding = Binding::rm(&base.config);
                 RmOutgoing::open(base, ports, at, group, binding)?.map(Kind::Rm)
             }
-            Place::Tcp => {
+            SessionTarget::Tcp => {
                 let binding = Binding::tcp(&base.config);
                 TcpOutgoing::open(base, at, binding)?.map(Kind::Tcp)
             }
-            Place::Ipc => IpcOutgoing::open(base)?.map(Kind::Ipc),
-            Place::Ru => {
+            SessionTarget::Ipc => IpcOutgoing::open(base)?.map(Kind::Ipc),
+            SessionTarget::Ru => {
                 let binding = Binding::ru(&base.config);
                 RuOutgoing::open(base, ports, at, binding)?.map(Kind::Ru)
             }
-            Place::Fixed(session) => Outgoing::open_fixed(base, ports, at, session)?,
+            SessionTarget::Fixed(session) => Outgoing::open_fixed(base, ports, at, session)?,
         };
         let Opened { session: kind, transport, origin } = opened;
         Ok(Outgoing {

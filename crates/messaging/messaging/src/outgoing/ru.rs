@@ -2,36 +2,32 @@
 
 use config::Ipv4Cidr;
 use counters::table::MessagingContext;
-use lbt::presence::{Answer, Query};
 use lbt::resolution::TransportSession;
-use lbt::rm::{SendError, TopicId};
-use lbt::ru::{self, ClientEvent, Source};
+use lbt::ru::{self, ClientEvent, Source, Unicast};
 use lbt::session::RunId;
-use lbt::session::Unsent;
-use lbt::wire::lbmc::Chain;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
 use net::{Interest, Registrar, Token};
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use units::Nanos;
-use units::Sqn;
 
 use super::binding::Binding;
 use super::claim::Claim;
-use super::closing::Farewell;
-use super::rm::BLOCKED_WAIT;
-use super::session::{Opened, Session};
+use super::reliable::{Carrier, ReliableOutgoing, prepare};
+use super::session::Opened;
 use crate::base::{Base, Port, show};
-use crate::closing::Patience;
 use crate::config::admits;
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::{NewKeys, draw_salt};
 use crate::ports::{Ports, first_free};
-use crate::statistics::{Peer, SentStatistics};
+use crate::statistics::Peer;
 
 /// The sending side of an LBT-RU session.
-pub(crate) struct RuOutgoing {
+pub(crate) type RuOutgoing = ReliableOutgoing<ClientSockets>;
+
+/// Where a session sends to its clients and hears them.
+pub(crate) struct ClientSockets {
     socket: UdpSocket,
     /// Sockets of the same address for clients of their own.
     lanes: Vec<(SocketAddrV4, UdpSocket)>,
@@ -40,13 +36,8 @@ pub(crate) struct RuOutgoing {
     token: Token,
     /// The poller knows of the lanes.
     is_watched: bool,
-    pub(super) session: Source,
     /// Networks of receivers; all if there are none.
     allowed: Vec<Ipv4Cidr>,
-    /// The socket's buffer was full; no use to try before then.
-    blocked_until: Nanos,
-    /// What its end has come to.
-    pub(super) farewell: Farewell,
 }
 
 /// So many clients have a socket of their own, which is faster to send to. Others share one.
@@ -77,12 +68,6 @@ fn take(
 }
 
 impl RuOutgoing {
-    /// Receivers that are known, and have not said that they have heard of everything of a session that has ended.
-    fn behind(&self) -> usize {
-        let is_told = self.session.has_ended() && self.session.has_spoken();
-        if is_told { self.session.clients_behind() } else { 0 }
-    }
-
     /// Opens a session at a port of its own.
     pub(super) fn open(
         base: &mut Base,
@@ -105,34 +90,30 @@ impl RuOutgoing {
             base.now,
             base.counters.ru_source.clone(),
         )?;
-        if let Some(run) = run {
-            session.set_run(run);
-        }
-        if base.config.transport_transmission_window_prefault {
-            session.prefault();
-        }
-        if let Some(keys) = &base.ru_keys {
-            session.authenticate(keys.clone(), *address.ip());
-        }
+        prepare(&mut session, base, run, base.ru_keys.as_ref(), *address.ip());
         if let Some(keys) = &base.payload_keys.ru {
             session.encrypt(keys, address, draw_salt()?);
         }
         let token = base.token(Port::Outgoing, at);
         base.registrar.add(&socket, token, Interest::Read)?;
-        let session = RuOutgoing {
+        let sockets = ClientSockets {
             socket,
             lanes: Vec::new(),
             lane_options: options,
             registrar: base.registrar.clone(),
             token,
             is_watched: base.watches_data,
-            session,
             allowed: base.config.lbtru.allowed_networks.clone(),
-            blocked_until: Nanos::ZERO,
-            farewell: Farewell::default(),
         };
         let transport = TransportSession::LbtRu { address, session_id: Some(session_id) };
+        let session = RuOutgoing::new(session, sockets);
         Ok(Opened { session, transport, origin: None })
+    }
+}
+
+impl ClientSockets {
+    fn sockets(&self) -> impl Iterator<Item = &UdpSocket> {
+        std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane))
     }
 
     /// A lane is only a faster way: without one its client is reached as the others are.
@@ -151,9 +132,69 @@ impl RuOutgoing {
             drop(self.registrar.remove(&self.lanes.swap_remove(at).1));
         }
     }
+}
 
-    pub(super) fn next_event(&mut self) -> Option<SourceEvent> {
-        Some(match self.session.poll_event()? {
+impl Carrier for ClientSockets {
+    type Transport = Unicast;
+
+    const HAS_CLIENTS: bool = true;
+
+    #[inline]
+    fn claimed(claim: ru::Claim<'_>) -> Claim<'_> {
+        Claim::ru(claim)
+    }
+
+    #[inline]
+    fn send_next(
+        &mut self,
+        session: &mut Source,
+        _: &mut Base,
+        now: Nanos,
+    ) -> Option<(io::Result<Sent>, u32)> {
+        let next = session.poll_transmit(now)?;
+        let (&to, run) = (next.to.first()?, next.run);
+        let lane = self.lanes.iter().find(|(client, _)| *client == to);
+        let socket = lane.map_or(&self.socket, |(_, lane)| lane);
+        Some((socket.send_run(to, run.bytes, run.segment_len), run.count))
+    }
+
+    fn receive(&mut self, session: &mut Source, base: &mut Base, now: Nanos) -> bool {
+        let Some(batch) = &mut base.batch else { return false };
+        let mut worked = false;
+        for socket in self.sockets() {
+            worked |= take(session, socket, &self.allowed, now, batch, &base.counters.context);
+        }
+        worked
+    }
+
+    fn receive_unwatched(&mut self, session: &mut Source, base: &mut Base, now: Nanos) -> bool {
+        let Some(batch) = &mut base.batch else { return false };
+        let mut worked = false;
+        if self.is_watched {
+            return worked;
+        }
+        for (_, lane) in &self.lanes {
+            worked |= take(session, lane, &self.allowed, now, batch, &base.counters.context);
+        }
+        worked
+    }
+
+    /// Shows the lanes to the poller, for good.
+    fn watch(&mut self) -> io::Result<()> {
+        if self.is_watched {
+            return Ok(());
+        }
+        self.lanes.iter().try_for_each(|(_, lane)| show(&self.registrar, lane, self.token))?;
+        self.is_watched = true;
+        Ok(())
+    }
+
+    fn without_offload(&self) -> usize {
+        self.sockets().filter(|socket| !socket.sends_runs()).count()
+    }
+
+    fn next_event(&mut self, session: &mut Source) -> Option<SourceEvent> {
+        Some(match session.poll_event()? {
             ClientEvent::Connected(address) => {
                 self.close_lane(address);
                 self.open_lane(address);
@@ -167,238 +208,27 @@ impl RuOutgoing {
         })
     }
 
-    /// Sends what there is to send until the rate limit or the socket has enough.
-    fn send_due(&mut self, now: Nanos, counters: &MessagingContext) {
-        if now < self.blocked_until {
-            return;
-        }
-        while let Some(next) = self.session.poll_transmit(now) {
-            let Some(&to) = next.to.first() else { return };
-            let run = next.run;
-            let lane = self.lanes.iter().find(|(client, _)| *client == to);
-            let socket = lane.map_or(&self.socket, |(_, lane)| lane);
-            match socket.send_run(to, run.bytes, run.segment_len) {
-                Ok(Sent::Datagrams(count)) => self.session.sent(now, count as u32),
-                Ok(Sent::WouldBlock) => {
-                    self.blocked_until = now + BLOCKED_WAIT;
-                    return;
-                }
-                // The datagrams count as sent and lost.
-                Err(_) => {
-                    counters.sends_failed.inc();
-                    let count = run.count;
-                    self.session.sent(now, count);
-                }
-            }
-        }
-    }
-}
-
-impl Session for RuOutgoing {
-    fn add_topic(&mut self, now: Nanos, index: u32, first: Sqn) -> TopicId {
-        self.session.add_topic_at(now, index, first)
-    }
-
-    fn remove_topic(&mut self, topic: TopicId) {
-        self.session.remove_topic(topic);
-    }
-
-    fn next_sqn(&self, topic: TopicId) -> Option<Sqn> {
-        self.session.next_sqn(topic)
-    }
-
-    #[inline]
-    fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
-        self.session.send(now, topic, parts)
-    }
-
-    fn send_with(
-        &mut self,
-        now: Nanos,
-        topic: TopicId,
-        headers: &Chain,
-        parts: &[&[u8]],
-    ) -> Result<Sqn, SendError> {
-        self.session.send_with(now, topic, headers, parts)
-    }
-
-    #[inline]
-    fn claim(&mut self, now: Nanos, topic: TopicId, len: usize) -> Result<Claim<'_>, SendError> {
-        self.session.claim(now, topic, len).map(Claim::ru)
-    }
-
-    fn claim_max(&self) -> usize {
-        self.session.claim_max()
-    }
-
-    fn hold(&mut self, is_held: bool) {
-        self.session.hold(is_held);
-    }
-
-    fn is_of_datagrams(&self) -> bool {
-        true
-    }
-
-    fn keep_written(&mut self) -> Sqn {
-        self.session.next_datagram()
-    }
-
-    fn written(&mut self, from: &mut Sqn, each: impl FnMut(&[u8])) {
-        self.session.written(from, each);
-    }
-
-    fn peers(&self, from: usize) -> Box<dyn Iterator<Item = (usize, Peer)> + '_> {
-        let of = |client: &ru::Client| Peer {
+    fn peers(session: &Source) -> Box<dyn Iterator<Item = Peer> + '_> {
+        Box::new(session.clients().map(|client| Peer {
             naks: client.naks_rcved,
             retransmissions: client.rxs_sent,
             heard: Some(client.heard),
             ..Peer::at(client.address.into())
-        };
-        Box::new(self.session.clients().map(of).enumerate().skip(from))
+        }))
     }
 
-    fn peer_count(&self) -> usize {
-        self.session.clients().count()
+    fn clients(session: &Source) -> usize {
+        session.clients().count()
     }
 
-    fn sent(&self) -> (u64, Option<SentStatistics>) {
-        let totals = self.session.sent_totals();
-        (totals.bytes, Some(totals.into()))
+    fn clients_behind(session: &Source) -> usize {
+        session.clients_behind()
     }
 
-    fn is_blocked(&self) -> bool {
-        self.session.is_blocked()
-    }
-
-    fn next_wakeup(&self) -> Nanos {
-        self.session.next_wakeup().max(self.blocked_until)
-    }
-
-    fn transmit(&mut self, base: &mut Base, now: Nanos) {
-        self.send_due(now, &base.counters.context);
-    }
-
-    #[inline]
-    fn flush(&mut self, base: &mut Base, now: Nanos) {
-        self.session.flush();
-        self.transmit(base, now);
-    }
-
-    fn end(&mut self, base: &mut Base, now: Nanos) {
-        self.session.end(now);
-        self.transmit(base, now);
-    }
-
-    fn on_wakeup(&mut self, base: &mut Base, now: Nanos) {
-        self.session.on_wakeup(now);
-        self.transmit(base, now);
-    }
-
-    /// Sockets to which the kernel refuses to cut runs.
-    fn without_offload(&self) -> usize {
-        let all = std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane));
-        all.filter(|socket| !socket.sends_runs()).count()
-    }
-
-    fn on_ready(&mut self, base: &mut Base, now: Nanos) -> bool {
-        let Some(batch) = &mut base.batch else { return false };
-        let mut worked = false;
-        for socket in std::iter::once(&self.socket).chain(self.lanes.iter().map(|(_, lane)| lane)) {
-            worked |= take(&mut self.session, socket, &self.allowed, now, batch, &base.counters.context);
-        }
-        self.transmit(base, now);
-        worked
-    }
-
-    fn has_unwatched(&self) -> bool {
-        true
-    }
-
-    fn poll_unwatched(&mut self, base: &mut Base, now: Nanos) -> bool {
-        let Some(batch) = &mut base.batch else { return false };
-        let mut worked = false;
-        if self.is_watched {
-            return worked;
-        }
-        for (_, lane) in &self.lanes {
-            worked |= take(&mut self.session, lane, &self.allowed, now, batch, &base.counters.context);
-        }
-        worked
-    }
-
-    fn ask_receivers(&mut self, query: &Query) -> bool {
-        let is_heard = self.session.clients().next().is_some();
-        if is_heard {
-            self.session.inquiry().ask(query.clone());
-        }
-        is_heard
-    }
-
-    fn take_answers(&mut self, mut each: impl FnMut(Answer, Option<SocketAddr>)) {
-        while let Some((from, answer)) = self.session.inquiry().poll() {
-            each(answer, Some(from.into()));
-        }
-    }
-
-    fn take_events(&mut self, _: &mut Base) -> Vec<SourceEvent> {
-        std::iter::from_fn(|| self.next_event()).collect()
-    }
-
-    fn left(&self) -> (Unsent, u32, bool) {
-        let unsent = self.session.unsent();
-        let receivers = if unsent.bytes > 0 { self.session.clients().count() } else { self.behind() };
-        (unsent, receivers as u32, self.session.owes_answers())
-    }
-
-    fn settle(&mut self, base: &mut Base, now: Nanos, patience: &Patience) -> bool {
-        self.on_wakeup(base, now);
-        if !self.session.has_spoken() {
-            return true;
-        }
-        if !self.session.has_ended() {
-            return false;
-        }
-        if self.farewell.begin(now) {
-            self.session.hurry(now, patience.remind);
-        }
-        self.farewell.note_behind(now, self.behind());
-        !self.session.owes_answers() && self.farewell.is_over(now, self.session.last_asked(), patience)
-    }
-
-    fn bid_farewell(&mut self, base: &mut Base, now: Nanos) -> bool {
-        if self.farewell.gives_up_again() {
-            self.session.repeat_end();
-        } else if self.session.has_ended() {
-            return false;
-        } else {
-            self.session.abandon(now);
-        }
-        self.farewell.count();
-        self.blocked_until = Nanos::ZERO;
-        let has_spoken = self.session.has_spoken();
-        self.transmit(base, now);
-        has_spoken
-    }
-
-    fn after_pause(&mut self, now: Nanos) -> bool {
-        self.session.after_pause(now);
-        true
-    }
-
-    /// Shows the lanes to the poller, for good.
-    fn watch(&mut self) -> io::Result<()> {
-        if self.is_watched {
-            return Ok(());
-        }
-        self.lanes.iter().try_for_each(|(_, lane)| show(&self.registrar, lane, self.token))?;
-        self.is_watched = true;
-        Ok(())
-    }
-
-    fn rekey(&mut self, keys: &NewKeys<'_>) {
+    fn rekey(session: &mut Source, keys: &NewKeys<'_>) {
         match keys {
-            NewKeys::Ru(keys) => self.session.rekey((*keys).clone()),
-            NewKeys::RuPayloads(keys) => self.session.rekey_payloads(keys),
+            NewKeys::Ru(keys) => session.rekey((*keys).clone()),
+            NewKeys::RuPayloads(keys) => session.rekey_payloads(keys),
             NewKeys::Rm(_) | NewKeys::RmPayloads(_) => {}
         }
     }
@@ -414,7 +244,7 @@ mod tests {
 
     fn socket(context: &Context) -> &UdpSocket {
         match context.publishing.sessions().get(0).map(|outgoing| &outgoing.kind) {
-            Some(Kind::Ru(session)) => &session.socket,
+            Some(Kind::Ru(session)) => &session.carrier().socket,
             _ => panic!("it was just opened"),
         }
     }

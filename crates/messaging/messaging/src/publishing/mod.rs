@@ -17,7 +17,7 @@ use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::event::batch_bits;
 use crate::index::{Groups, reserve_for_insert};
-use crate::outgoing::{Claim, Outgoing, Place, Turns};
+use crate::outgoing::{Claim, Outgoing, SessionTarget, Turns};
 use crate::ports::Ports;
 use crate::source::{Current, SourceEntry, sealed};
 use crate::{SendFlags, Source, SourceOptions, Transport};
@@ -29,7 +29,7 @@ pub(crate) struct Publishing {
     /// By session.
     sources_of: Groups<usize, usize>,
     outgoing: Slab<Outgoing>,
-    by_place: HashMap<Place, usize>,
+    by_target: HashMap<SessionTarget, usize>,
     ports: Ports,
     turns: Turns,
     /// Sessions of LBT-RU, which have sockets that the poller may not watch.
@@ -63,16 +63,16 @@ impl Publishing {
         base.check_open(Stage::Ended)?;
         base.refresh_clock();
         let fixed = self.static_place(base, topic)?;
-        let place =
-            fixed.map_or_else(|| self.place_of(base, topic, options), |(_, r)| Place::Fixed(r.session));
-        let retains = self.retains(base, options.late_join, place);
-        if retains && place.is_encrypted(&base.payload_keys) && !base.config.request_tcp_tls {
+        let target = fixed
+            .map_or_else(|| self.target_of(base, topic, options), |(_, r)| SessionTarget::Fixed(r.session));
+        let retains = self.retains(base, options.late_join, target);
+        if retains && target.is_encrypted(&base.payload_keys) && !base.config.request_tcp_tls {
             return Err(ContextError::PlainRetention);
         }
         if retains && direct.address().is_none() {
             direct.listen(base)?;
         }
-        let session = self.outgoing_at(base, place)?;
+        let session = self.outgoing_at(base, target)?;
         self.stir(session);
         let request = direct.address();
         let outgoing = &mut self.outgoing[session];
@@ -138,12 +138,14 @@ impl Publishing {
         if base.home.is_here() { SendError::UnknownTopic } else { SendError::Forked }
     }
 
-    fn place_of(&self, base: &Base, topic: &str, options: &SourceOptions) -> Place {
+    fn target_of(&self, base: &Base, topic: &str, options: &SourceOptions) -> SessionTarget {
         match options.transport.unwrap_or_else(|| base.config.transport_of(topic)) {
-            Transport::LbtRm => Place::Rm(options.group.unwrap_or_else(|| base.config.group_of(topic))),
-            Transport::Tcp => Place::Tcp,
-            Transport::LbtIpc => Place::Ipc,
-            Transport::LbtRu => Place::Ru,
+            Transport::LbtRm => {
+                SessionTarget::Rm(options.group.unwrap_or_else(|| base.config.group_of(topic)))
+            }
+            Transport::Tcp => SessionTarget::Tcp,
+            Transport::LbtIpc => SessionTarget::Ipc,
+            Transport::LbtRu => SessionTarget::Ru,
         }
     }
 
@@ -361,10 +363,10 @@ impl Publishing {
         self.outgoing[entry.session].receivers(entry.topic_index)
     }
 
-    /// Whether a source at `place` is to retain what it sends.
-    fn retains(&self, base: &Base, asked: Option<bool>, place: Place) -> bool {
+    /// Whether a source at `target` is to retain what it sends.
+    fn retains(&self, base: &Base, asked: Option<bool>, target: SessionTarget) -> bool {
         // Who knows of a fixed one by configuration is not told where to ask.
-        asked.unwrap_or(base.config.recovery.late_join) && !matches!(place, Place::Fixed(_))
+        asked.unwrap_or(base.config.recovery.late_join) && !matches!(target, SessionTarget::Fixed(_))
     }
 
     /// Where the configuration wants the next source of a topic: the first of its places that is free, with

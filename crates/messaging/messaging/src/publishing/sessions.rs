@@ -12,7 +12,7 @@ use crate::closing::{Patience, SessionLeft};
 use crate::error::ContextError;
 use crate::event::SourceEvent;
 use crate::keys::NewKeys;
-use crate::outgoing::{CLIENT_BITS, Outgoing, Place};
+use crate::outgoing::{CLIENT_BITS, Outgoing, SessionTarget};
 use crate::retention::Retained;
 use crate::source::{Current, sealed};
 use crate::{Handler, Source};
@@ -157,13 +157,17 @@ impl Publishing {
     }
 
     /// The session on which a source publishes, opened if there is none.
-    pub(super) fn outgoing_at(&mut self, base: &mut Base, place: Place) -> Result<usize, ContextError> {
-        if let Some(&at) = self.by_place.get(&place) {
+    pub(super) fn outgoing_at(
+        &mut self,
+        base: &mut Base,
+        target: SessionTarget,
+    ) -> Result<usize, ContextError> {
+        if let Some(&at) = self.by_target.get(&target) {
             return Ok(at);
         }
         let at = self.outgoing.vacant_key();
-        let opened = Outgoing::open(base, &mut self.ports, at, place)?;
-        self.by_place.insert(place, at);
+        let opened = Outgoing::open(base, &mut self.ports, at, target)?;
+        self.by_target.insert(target, at);
         self.stir(at);
         if opened.has_unwatched() {
             self.with_lanes.push(at);

@@ -22,7 +22,7 @@ use crate::departed::Departed;
 use crate::direct::Direct;
 use crate::error::ContextError;
 use crate::failover::Part;
-use crate::incoming::Incoming;
+use crate::incoming::{Incoming, ReliableIncoming, RmIncoming, RuIncoming};
 use crate::receiver::{Found, ReceiverEntry, Subscription};
 use crate::recovery::{Recovering, Wanted};
 use crate::session::SessionRef;
@@ -99,7 +99,7 @@ impl Receiving {
         for (index, socket) in self.incoming.rm.sockets() {
             base.show_data(socket, Port::Group, index)?;
         }
-        if let Some(socket) = self.incoming.ru.socket() {
+        if let Some(socket) = self.incoming.ru.socket(0) {
             base.show_data(socket, Port::RuReceiver, 0)?;
         }
         for (index, connection) in self.incoming.tcp.unwatched() {
@@ -138,7 +138,7 @@ impl Receiving {
 
     /// The sockets that bring sessions of datagrams.
     pub(crate) fn data_sockets(&self) -> impl Iterator<Item = &UdpSocket> {
-        self.incoming.rm.sockets().map(|(_, socket)| socket).chain(self.incoming.ru.socket())
+        self.incoming.rm.sockets().map(|(_, socket)| socket).chain(self.incoming.ru.socket(0))
     }
 
     /// Listens to a source of a topic for a receiver.
@@ -386,10 +386,10 @@ impl Receiving {
     ) {
         match session {
             SessionRef::Rm(at) if self.incoming.rm.sessions.has_ended(at) => {
-                self.end_rm(base, direct, at, handler);
+                self.end::<RmIncoming>(base, direct, at, handler);
             }
             SessionRef::Ru(at) if self.incoming.ru.sessions.has_ended(at) => {
-                self.end_ru(base, direct, at, handler);
+                self.end::<RuIncoming>(base, direct, at, handler);
             }
             SessionRef::Tcp(_) | SessionRef::Ipc(_) => self.finish_ordered(base, direct, session, handler),
             _ => {}
@@ -403,8 +403,8 @@ impl Receiving {
         now: Nanos,
         handler: &mut impl Handler,
     ) {
-        self.wake_rm(base, direct, now, handler);
-        self.wake_ru(base, direct, now, handler);
+        self.wake::<RmIncoming>(base, direct, now, handler);
+        self.wake::<RuIncoming>(base, direct, now, handler);
         self.wake_ipc(base, direct, now, handler);
         self.wake_gate(base, direct, now, handler);
     }
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(context.receiving.incoming.rm.descriptors(), 3);
         let close = |context: &mut Context, id: usize| {
             let SessionRef::Rm(at) = sessions[id] else { unreachable!("it is one") };
-            context.receiving.incoming.rm.close(at, &context.base.registrar, &mut context.base.xdp)
+            context.receiving.incoming.rm.close(&mut context.base, at)
         };
         for (id, left) in [(0, 3), (1, 3), (4, 2), (3, 1)] {
             assert!(close(&mut context, id).is_some() && close(&mut context, id).is_none());
@@ -577,34 +577,33 @@ mod tests {
         let look_at_all = |context: &mut Context| {
             let mut worked =
                 context.receiving.poll_groups(&mut context.base, &mut context.direct, now, &mut ());
-            worked |= context.receiving.on_group_ready(
+            worked |= context.receiving.on_socket_ready::<RmIncoming>(
                 &mut context.base,
                 &mut context.direct,
                 now,
-                0,
-                Look::Told,
+                (0, Look::Told),
                 &mut (),
             );
-            worked |= context.receiving.on_ru_ready(
+            worked |= context.receiving.on_socket_ready::<RuIncoming>(
                 &mut context.base,
                 &mut context.direct,
                 now,
-                Look::Direct,
+                (0, Look::Direct),
                 &mut (),
             );
             worked
-                | context.receiving.on_ru_ready(
+                | context.receiving.on_socket_ready::<RuIncoming>(
                     &mut context.base,
                     &mut context.direct,
                     now,
-                    Look::Told,
+                    (0, Look::Told),
                     &mut (),
                 )
         };
         assert!(!look_at_all(&mut context));
         assert_eq!(context.base.counters.context.receives_failed.get(), 0);
         spoil_group(&context);
-        net::faults::spoil(context.receiving.incoming.ru.socket().expect("it was opened"))
+        net::faults::spoil(context.receiving.incoming.ru.socket(0).expect("it was opened"))
             .expect("there are descriptors");
         assert!(!look_at_all(&mut context));
         assert_eq!(context.base.counters.context.receives_failed.get(), 4);

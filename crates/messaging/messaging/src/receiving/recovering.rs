@@ -11,7 +11,7 @@ use units::Nanos;
 use super::Receiving;
 use crate::Handler;
 use crate::base::Base;
-use crate::direct::{Direct, Recoveries, Told};
+use crate::direct::{Direct, Recoveries, RecoveryEvent};
 use crate::recovery::{Recovering, Recovery, Wanted};
 use crate::session::SessionRef;
 use crate::stream::Bridge;
@@ -224,10 +224,10 @@ impl Receiving {
     /// Goes on with the sessions whose connections something has happened to.
     pub(crate) fn take_told(&mut self, base: &mut Base, direct: &mut Direct, handler: &mut impl Handler) {
         let now = base.now;
-        while let Some(told) = direct.next_told() {
+        while let Some(told) = direct.next_recovery_event() {
             match told {
-                Told::Used(session) => self.drive_recovery(base, direct, now, session, handler),
-                Told::Gone { session, connection, was_established } => {
+                RecoveryEvent::Used(session) => self.drive_recovery(base, direct, now, session, handler),
+                RecoveryEvent::Gone { session, connection, was_established } => {
                     let recovery = self.incoming.recovery_of(session);
                     if recovery.is_some_and(|recovery| recovery.connection == Some(connection)) {
                         self.on_recovery_gone(base, direct, now, session, was_established, handler);

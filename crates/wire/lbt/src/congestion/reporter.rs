@@ -90,6 +90,7 @@ impl Reporter {
     }
 
     /// When a report is due.
+    #[inline]
     pub(crate) fn due(&self) -> Nanos {
         self.due.min(self.seldom)
     }

@@ -4,10 +4,10 @@ use units::Sqn;
 /// Where a session's messages and events go: called while a datagram is being processed, on the caller's
 /// thread.
 ///
-/// For each topic the calls are: [`Sink::begin_of_stream`], then messages and losses in the order of their
-/// numbers (in order of arrival if the topic was subscribed so), then [`Sink::end_of_stream`]. In topic
+/// For each topic the calls are: [`DeliverySink::begin_of_stream`], then messages and losses in the order of their
+/// numbers (in order of arrival if the topic was subscribed so), then [`DeliverySink::end_of_stream`]. In topic
 /// order every number from the first to the last belongs to exactly one message or one loss.
-pub trait Sink {
+pub trait DeliverySink {
     /// A whole message. Its payload is valid during the call.
     fn deliver(&mut self, message: Delivered<'_>);
     /// Numbers that will not come, in the place where they are missing.

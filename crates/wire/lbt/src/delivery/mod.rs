@@ -16,7 +16,7 @@ mod subscription;
 mod table;
 mod topic;
 
-pub use event::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
+pub use event::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost, Via};
 pub(crate) use reach::NEAR;
 pub use subscription::SubscribeError;
 pub(crate) use topic::{WIDE_ZERO, widen};
@@ -64,7 +64,7 @@ pub(crate) struct Delivery {
 
 /// The datagram being processed, to the layer that orders topics.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// Its transport number.
     pub(crate) t: u64,
     /// The lowest number that is not settled; above `t` if this datagram leaves nothing before it unsettled.
@@ -75,7 +75,7 @@ pub(crate) struct Place {
     pub(crate) recovered: bool,
 }
 
-impl Place {
+impl Position {
     /// Whether a gap before a message of this datagram is final.
     fn is_final(&self) -> bool {
         self.front > self.t
@@ -153,13 +153,13 @@ impl Delivery {
     }
 
     /// Takes the messages of one datagram, which were checked and whose number is new.
-    pub(crate) fn on_datagram<S: Sink>(&mut self, place: Place, messages: &[u8], sink: &mut S) {
+    pub(crate) fn on_datagram<S: DeliverySink>(&mut self, position: Position, messages: &[u8], sink: &mut S) {
         let (mut at, mut delivered, mut bytes, mut foreign) = (0, 0, 0, 0);
         let (mut stored, held_before): (Option<(usize, Stored)>, _) = (None, self.entries);
         while at < messages.len() {
             let rest = &messages[at..];
             let Some((index, sqn, len)) = lbmc::plain(rest) else {
-                at += self.on_other(place, messages, at, &mut stored, sink);
+                at += self.on_other(position, messages, at, &mut stored, sink);
                 continue;
             };
             let slot = self.find(index);
@@ -170,11 +170,11 @@ impl Delivery {
             }
             let hot = &mut self.hot[slot as usize];
             if !(hot.plain && hot.next as u32 == sqn.0) {
-                at += self.on_other(place, messages, at, &mut stored, sink);
+                at += self.on_other(position, messages, at, &mut stored, sink);
                 continue;
             }
             hot.next += 1;
-            hot.last_t = place.t;
+            hot.last_t = position.t;
             let payload = &rest[MESSAGE_HEADER_LEN..len];
             delivered += 1;
             bytes += payload.len() as u64;
@@ -186,7 +186,7 @@ impl Delivery {
                 sqn,
                 payload,
                 headers: Headers::NONE,
-                recovered: place.recovered,
+                recovered: position.recovered,
                 via: Via::Transport,
             });
         }
@@ -204,7 +204,7 @@ impl Delivery {
     }
 
     /// The lowest number that is not settled is now `front`: delivers what waited for that.
-    pub(crate) fn on_front<S: Sink>(&mut self, front: u64, sink: &mut S) {
+    pub(crate) fn on_front<S: DeliverySink>(&mut self, front: u64, sink: &mut S) {
         let held_before = self.entries;
         while let Some(&Reverse((t, slot))) = self.ready.peek() {
             // What was doubted meanwhile is not settled any more.
@@ -300,7 +300,7 @@ impl Delivery {
     /// The session is over: delivers what waits, then tells every topic that had begun.
     ///
     /// `lost_end` is the transport number after the last one that was given up.
-    pub(crate) fn end_session<S: Sink>(&mut self, reason: EndReason, lost_end: u64, sink: &mut S) {
+    pub(crate) fn end_session<S: DeliverySink>(&mut self, reason: EndReason, lost_end: u64, sink: &mut S) {
         self.reach.finish();
         self.on_front(u64::MAX, sink);
         let lost_end = lost_end.max(self.reach.doubted_end());

@@ -3,7 +3,7 @@
 
 use super::hold::{HoldRing, Stored};
 use super::topic::{Held, HeldKind, Topic};
-use super::{Delivery, NO_TOPIC, Place, Sink, WIDE_ZERO, widen};
+use super::{Delivery, DeliverySink, NO_TOPIC, Position, WIDE_ZERO, widen};
 use crate::config::Order;
 use crate::presence::Query;
 use crate::wire::extension::SUBTYPE_QUERY;
@@ -23,9 +23,9 @@ enum Trust {
 impl Delivery {
     /// The message at `messages[at]`, in every case but the common one; returns its length.
     #[inline(never)]
-    pub(super) fn on_other<S: Sink>(
+    pub(super) fn on_other<S: DeliverySink>(
         &mut self,
-        place: Place,
+        position: Position,
         messages: &[u8],
         at: usize,
         stored: &mut Option<(usize, Stored)>,
@@ -34,20 +34,20 @@ impl Delivery {
         let message = Message::parse(messages, at).expect("the datagram was checked as a whole");
         match message.kind {
             Kind::Message | Kind::ProactiveRetransmission | Kind::Retransmission => {
-                self.on_message(place, &message, messages, at, stored, sink);
+                self.on_message(position, &message, messages, at, stored, sink);
             }
-            Kind::Control => self.on_control(place, &message, sink),
+            Kind::Control => self.on_control(position, &message, sink),
             Kind::EndOfTransport => {
-                (self.ended_at, self.needs_care) = (self.ended_at.or(Some(place.t)), true)
+                (self.ended_at, self.needs_care) = (self.ended_at.or(Some(position.t)), true)
             }
             Kind::Other(_) => {}
         }
         message.len
     }
 
-    fn on_message<S: Sink>(
+    fn on_message<S: DeliverySink>(
         &mut self,
-        place: Place,
+        position: Position,
         message: &Message<'_>,
         messages: &[u8],
         at: usize,
@@ -59,10 +59,10 @@ impl Delivery {
             return self.shared.counters.lbm_msgs_no_topic_rcved.inc();
         }
         let number = widen(self.hot[slot as usize].next, message.sqn);
-        if self.is_before_start(slot, place, message) {
+        if self.is_before_start(slot, position, message) {
             return self.shared.counters.before_start.inc();
         }
-        if self.may_start(slot, place) {
+        if self.may_start(slot, position) {
             self.start(slot, number);
         }
         self.refute_resumption(slot, number);
@@ -71,24 +71,24 @@ impl Delivery {
         if started && number < next {
             return self.shared.counters.duplicates.inc();
         }
-        if started && number > next && !self.is_believed(slot, number, place) {
-            return self.doubt(slot, number, place.t);
+        if started && number > next && !self.is_believed(slot, number, position) {
+            return self.doubt(slot, number, position.t);
         }
-        if self.cold[slot as usize].holds(number) && !self.is_first_copy(slot, number, place, sink) {
+        if self.cold[slot as usize].holds(number) && !self.is_first_copy(slot, number, position, sink) {
             self.shared.counters.duplicates.inc();
-            if started && place.is_final() {
+            if started && position.is_final() {
                 // it came before under a damaged transport number
                 self.drain_where(slot, |held| held.number <= number, Trust::Blind, sink);
-                self.drain(slot, place.settled_before(), sink);
+                self.drain(slot, position.settled_before(), sink);
             }
             return;
         }
-        if started && (number == next || place.is_final()) {
+        if started && (number == next || position.is_final()) {
             self.shared.counters.lbm_msgs_rcved.inc();
             let mut topic =
-                if number > next { self.reach(slot, number, place, sink) } else { self.topic(slot, sink) };
-            topic.accept(message, place.t, place.recovered);
-            return self.drain(slot, place.settled_before(), sink);
+                if number > next { self.reach(slot, number, position, sink) } else { self.topic(slot, sink) };
+            topic.accept(message, position.t, position.recovered);
+            return self.drain(slot, position.settled_before(), sink);
         }
         if !started && self.cold[slot as usize].held.is_empty() {
             // what comes next is not known yet; the first number serves as the reference for the others
@@ -96,22 +96,22 @@ impl Delivery {
         }
         self.shared.counters.lbm_msgs_rcved.inc();
         if !started || self.cold[slot as usize].order == Order::Topic {
-            let entry = self.stored(place, number, message.len, messages, at, stored);
+            let entry = self.stored(position, number, message.len, messages, at, stored);
             self.hold(slot, entry);
-        } else if self.topic(slot, sink).accept_early(message, number, place.recovered) {
-            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::seen(number, place.t) });
+        } else if self.topic(slot, sink).accept_early(message, number, position.recovered) {
+            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::seen(number, position.t) });
         }
     }
 
-    /// Whether a topic can have come to `number` by the datagram at `place`: while something is missing before it,
+    /// Whether a topic can have come to `number` by the datagram at `position`: while something is missing before it,
     /// anything may have been in that; afterwards, only what was given up.
-    fn is_believed(&self, slot: u32, number: u64, place: Place) -> bool {
+    fn is_believed(&self, slot: u32, number: u64, position: Position) -> bool {
         let (hot, cold) = (&self.hot[slot as usize], &self.cold[slot as usize]);
         let missing = number - hot.next;
-        if place.is_final() {
-            return self.reach.can_lack(hot, cold, missing, place.t, self.reach.is_answer);
+        if position.is_final() {
+            return self.reach.can_lack(hot, cold, missing, position.t, self.reach.is_answer);
         }
-        self.reach.can_hold(hot, cold, missing, place.t)
+        self.reach.can_hold(hot, cold, missing, position.t)
     }
 
     /// A datagram says that a topic has come to `number`, and it cannot: it is asked for once more, or those are that
@@ -159,7 +159,7 @@ impl Delivery {
     /// far. Whether that was seen to for good, so that what waits behind it is next.
     #[cold]
     #[inline(never)]
-    fn doubt_first<S: Sink>(&mut self, slot: u32, first: &Held, sink: &mut S) -> bool {
+    fn doubt_first<S: DeliverySink>(&mut self, slot: u32, first: &Held, sink: &mut S) -> bool {
         if first.kind == HeldKind::Doubted {
             // It was asked for once more, and the source did not send that.
             self.cold[slot as usize].held.pop_front();
@@ -180,7 +180,7 @@ impl Delivery {
     /// At the end of a session, drops what still waits of a topic: it was not believed, or stands behind such.
     #[cold]
     #[inline(never)]
-    pub(super) fn drop_held<S: Sink>(&mut self, slot: u32, sink: &mut S) {
+    pub(super) fn drop_held<S: DeliverySink>(&mut self, slot: u32, sink: &mut S) {
         for held in std::mem::take(&mut self.cold[slot as usize].held) {
             self.entries -= 1;
             release(&mut self.ring, &held);
@@ -192,11 +192,17 @@ impl Delivery {
 
     /// Whether the message of a number that is held, or was seen, is to be taken nevertheless: the datagram that
     /// brought it before is not believed. If it is that datagram which comes again, it has borne it out.
-    fn is_first_copy<S: Sink>(&mut self, slot: u32, number: u64, place: Place, sink: &mut S) -> bool {
+    fn is_first_copy<S: DeliverySink>(
+        &mut self,
+        slot: u32,
+        number: u64,
+        position: Position,
+        sink: &mut S,
+    ) -> bool {
         let (cold, is_answer) = (&mut self.cold[slot as usize], self.reach.is_answer);
         let Some(at) = cold.place_of(number) else { return true };
         let held = &mut cold.held[at];
-        if held.t == place.t {
+        if held.t == position.t {
             held.is_answer |= is_answer;
             if held.kind == HeldKind::Doubted {
                 held.kind = HeldKind::Seen;
@@ -227,20 +233,20 @@ impl Delivery {
     /// Whether a topic that has not begun leaves the message out: it was sent before the topic was
     /// subscribed, in whole or in its first fragment. A stream that began with it would seem to have a
     /// hole.
-    fn is_before_start(&self, slot: u32, place: Place, message: &Message<'_>) -> bool {
+    fn is_before_start(&self, slot: u32, position: Position, message: &Message<'_>) -> bool {
         let cold = &self.cold[slot as usize];
         if cold.started || cold.from_zero {
             return false;
         }
-        place.t < cold.floor || self.may_start(slot, place) && continues(message)
+        position.t < cold.floor || self.may_start(slot, position) && continues(message)
     }
 
-    /// Whether a topic whose next number is not known may begin with the datagram at `place`: nothing that
+    /// Whether a topic whose next number is not known may begin with the datagram at `position`: nothing that
     /// concerns it is missing before, or ever will be again.
-    fn may_start(&self, slot: u32, place: Place) -> bool {
+    fn may_start(&self, slot: u32, position: Position) -> bool {
         let cold = &self.cold[slot as usize];
-        let clear = cold.held.is_empty() && cold.floor >= place.clear_from;
-        !cold.started && (cold.from_zero || clear || place.is_final())
+        let clear = cold.held.is_empty() && cold.floor >= position.clear_from;
+        !cold.started && (cold.from_zero || clear || position.is_final())
     }
 
     /// Begins a topic with `number`, or with 0 if it was heard from there on.
@@ -253,7 +259,7 @@ impl Delivery {
     /// Copies a message that must wait, and what follows it in the datagram: that is likely to wait too.
     fn stored(
         &mut self,
-        place: Place,
+        position: Position,
         number: u64,
         len: usize,
         messages: &[u8],
@@ -263,12 +269,12 @@ impl Delivery {
         let (from, segment) = *stored.get_or_insert_with(|| (at, self.ring.store(&messages[at..])));
         Held {
             number,
-            t: place.t,
+            t: position.t,
             segment: segment.id,
             at: (segment.start + at - from) as u32,
             len: len as u16,
             kind: HeldKind::Waiting,
-            recovered: place.recovered,
+            recovered: position.recovered,
             is_answer: self.reach.is_answer,
         }
     }
@@ -298,13 +304,13 @@ impl Delivery {
 
     /// Delivers what waits for a topic as far as its gaps are closed, or final because numbers below
     /// `front` are settled.
-    pub(super) fn drain<S: Sink>(&mut self, slot: u32, front: u64, sink: &mut S) {
+    pub(super) fn drain<S: DeliverySink>(&mut self, slot: u32, front: u64, sink: &mut S) {
         self.drain_where(slot, |held| held.t < front, Trust::InReach, sink);
     }
 
     /// Delivers what waits for a topic as far as its gaps are closed, or final because what is held after
     /// them is `settled`.
-    fn drain_where<S: Sink>(
+    fn drain_where<S: DeliverySink>(
         &mut self,
         slot: u32,
         settled: impl Fn(&Held) -> bool,
@@ -357,7 +363,7 @@ impl Delivery {
         self.enqueue(slot);
     }
 
-    fn on_control<S: Sink>(&mut self, place: Place, message: &Message<'_>, sink: &mut S) {
+    fn on_control<S: DeliverySink>(&mut self, position: Position, message: &Message<'_>, sink: &mut S) {
         for header in message.headers {
             let records = match header {
                 Header::Tsni { records, .. } => records,
@@ -373,47 +379,47 @@ impl Delivery {
             for (index, last) in records.iter() {
                 let slot = self.find(index);
                 if slot != NO_TOPIC {
-                    self.on_announcement(slot, place, last, sink);
+                    self.on_announcement(slot, position, last, sink);
                 }
             }
         }
     }
 
     /// The source has sent everything up to `last` in this datagram or before it.
-    fn on_announcement<S: Sink>(&mut self, slot: u32, place: Place, last: Sqn, sink: &mut S) {
+    fn on_announcement<S: DeliverySink>(&mut self, slot: u32, position: Position, last: Sqn, sink: &mut S) {
         let end = widen(self.hot[slot as usize].next, last) + 1;
         self.refute_resumption(slot, end);
         let cold = &self.cold[slot as usize];
-        if self.may_start(slot, place) && cold.held.is_empty() && place.t >= cold.floor {
+        if self.may_start(slot, position) && cold.held.is_empty() && position.t >= cold.floor {
             self.start(slot, end);
         }
         if !self.cold[slot as usize].started {
             return;
         }
-        if end > self.hot[slot as usize].next && !self.is_believed(slot, end, place) {
-            return self.doubt(slot, end, place.t);
+        if end > self.hot[slot as usize].next && !self.is_believed(slot, end, position) {
+            return self.doubt(slot, end, position.t);
         }
         let mut topic = self.topic(slot, sink);
         topic.begin();
         let next = topic.hot.next;
-        if end > next && place.is_final() {
-            self.reach(slot, end, place, sink);
+        if end > next && position.is_final() {
+            self.reach(slot, end, position, sink);
         } else if end > next {
-            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::announced(end, place.t) });
+            self.hold(slot, Held { is_answer: self.reach.is_answer, ..Held::announced(end, position.t) });
             return;
-        } else if place.is_final() {
-            topic.hot.last_t = place.t;
+        } else if position.is_final() {
+            topic.hot.last_t = position.t;
         }
-        self.drain(slot, place.settled_before(), sink);
+        self.drain(slot, position.settled_before(), sink);
     }
 
     /// Settles all numbers of the topic below `number`, which a datagram tells for good: what waits is taken,
     /// the rest is lost.
-    fn reach<'a, S: Sink>(
+    fn reach<'a, S: DeliverySink>(
         &'a mut self,
         slot: u32,
         number: u64,
-        place: Place,
+        position: Position,
         sink: &'a mut S,
     ) -> Topic<'a, S> {
         // of an honest source nothing waits here, since what it sent before was drained before; a datagram
@@ -421,14 +427,14 @@ impl Delivery {
         self.drain_where(slot, |held| held.number < number, Trust::Blind, sink);
         let mut topic = self.topic(slot, sink);
         if number > topic.hot.next {
-            topic.lose_until(number, place.t);
+            topic.lose_until(number, position.t);
         }
         topic
     }
 }
 
 /// Takes the entry that has a topic's next number out of what waits.
-fn take<S: Sink>(topic: &mut Topic<'_, S>, ring: &HoldRing, entry: &Held) {
+fn take<S: DeliverySink>(topic: &mut Topic<'_, S>, ring: &HoldRing, entry: &Held) {
     match entry.kind {
         HeldKind::Announced => topic.hot.last_t = entry.t,
         HeldKind::Seen | HeldKind::Doubted => {

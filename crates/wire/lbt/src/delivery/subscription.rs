@@ -1,6 +1,6 @@
 use super::order::release;
 use super::topic::{Cold, HeldKind, Hot};
-use super::{BeginOfStream, Delivered, Delivery, EndOfStream, Lost, NO_TOPIC, Sink, WIDE_ZERO};
+use super::{BeginOfStream, Delivered, Delivery, DeliverySink, EndOfStream, Lost, NO_TOPIC, WIDE_ZERO};
 use crate::config::Order;
 use std::fmt;
 use units::Sqn;
@@ -132,7 +132,7 @@ impl Delivery {
 /// Hears nothing.
 struct Silent;
 
-impl Sink for Silent {
+impl DeliverySink for Silent {
     fn deliver(&mut self, _: Delivered<'_>) {}
     fn lost(&mut self, _: Lost) {}
     fn begin_of_stream(&mut self, _: BeginOfStream) {}

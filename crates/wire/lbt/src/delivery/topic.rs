@@ -1,4 +1,4 @@
-use super::event::{BeginOfStream, Delivered, Lost, Sink, Via};
+use super::event::{BeginOfStream, Delivered, DeliverySink, Lost, Via};
 use super::reassembly::{Assembly, AssemblyPool, Piece};
 use crate::config::Order;
 use crate::wire::lbmc::{Header, Message};
@@ -188,7 +188,7 @@ pub(super) struct Topic<'a, S> {
     pub(super) sink: &'a mut S,
 }
 
-impl<S: Sink> Topic<'_, S> {
+impl<S: DeliverySink> Topic<'_, S> {
     /// Makes `number` the first of the stream.
     pub(super) fn start(&mut self, number: u64) {
         self.cold.started = true;

@@ -1,5 +1,5 @@
 use crate::config::{ConfigError, DeliveryConfig, Order};
-use crate::delivery::{Delivery, EndReason, Place, Sink, SubscribeError, WIDE_ZERO};
+use crate::delivery::{Delivery, DeliverySink, EndReason, Position, SubscribeError, WIDE_ZERO};
 use crate::error::WireError;
 use crate::presence::{Answer, Answers};
 use crate::wire::lbmc::{self, Message};
@@ -83,7 +83,7 @@ impl Receiver {
     /// # Errors
     /// Bytes that are no LBMC message: the place in the stream is lost. Nothing of `bytes` was delivered.
     #[inline]
-    pub fn on_bytes<S: Sink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<usize, WireError> {
+    pub fn on_bytes<S: DeliverySink>(&mut self, bytes: &[u8], sink: &mut S) -> Result<usize, WireError> {
         let whole = whole_messages(bytes)?;
         if whole > 0 && !self.has_ended {
             self.take(&bytes[..whole], sink);
@@ -92,12 +92,12 @@ impl Receiver {
     }
 
     #[inline]
-    fn take<S: Sink>(&mut self, messages: &[u8], sink: &mut S) {
+    fn take<S: DeliverySink>(&mut self, messages: &[u8], sink: &mut S) {
         let t = self.t;
         self.t = t + 1;
         // Nothing is ever missing below: a jump of a topic's number is final at once.
-        let place = Place { t, front: t + 1, clear_from: 0, recovered: false };
-        self.delivery.on_datagram(place, messages, sink);
+        let position = Position { t, front: t + 1, clear_from: 0, recovered: false };
+        self.delivery.on_datagram(position, messages, sink);
         if self.delivery.ended_at().is_some() {
             self.end(EndReason::Ended, sink);
         }
@@ -116,7 +116,7 @@ impl Receiver {
     }
 
     /// The session is over: every topic's stream that had begun ends.
-    pub fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
+    pub fn end<S: DeliverySink>(&mut self, reason: EndReason, sink: &mut S) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.delivery.end_session(reason, self.passed_over_at, sink);
         }

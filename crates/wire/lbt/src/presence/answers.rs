@@ -58,6 +58,7 @@ impl Answers {
     }
 
     /// When an answer is due.
+    #[inline]
     #[must_use]
     pub fn due(&self) -> Nanos {
         self.pending.map_or(Nanos::NEVER, |(due, _)| due)

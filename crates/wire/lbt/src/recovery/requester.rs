@@ -2,7 +2,7 @@ use super::requests::Request;
 use super::tap::Tap;
 use super::topic::{Join, Shared, Topic};
 use crate::config::{ConfigError, RecoveryConfig};
-use crate::delivery::Sink;
+use crate::delivery::DeliverySink;
 use crate::delivery::reassembly::AssemblyPool;
 use crate::stream::StreamMessage;
 use crate::wire::lbmc::{self, Chain, Header, Kind, MESSAGE_LEN_MAX, Message};
@@ -193,7 +193,7 @@ impl Requester {
     }
 
     /// The sink for the session's receiver, which passes on to the application's.
-    pub fn tap<'a, S: Sink>(&'a mut self, now: Nanos, sink: &'a mut S) -> Tap<'a, S> {
+    pub fn tap<'a, S: DeliverySink>(&'a mut self, now: Nanos, sink: &'a mut S) -> Tap<'a, S> {
         Tap { requester: self, now, sink }
     }
 
@@ -222,7 +222,7 @@ impl Requester {
 
     /// No connection can be had now. Of a topic whose session is over as well nobody is left to ask, and what
     /// it lacks is lost; the others wait for the next attempt.
-    pub fn on_refused<S: Sink>(&mut self, sink: &mut S) {
+    pub fn on_refused<S: DeliverySink>(&mut self, sink: &mut S) {
         self.connected = false;
         for slot in self.active.clone() {
             self.with(slot, |topic, shared| {
@@ -234,7 +234,12 @@ impl Requester {
     }
 
     /// Takes a message of the connection; false if it is none of this part's business.
-    pub fn on_message<S: Sink>(&mut self, now: Nanos, message: &StreamMessage<'_>, sink: &mut S) -> bool {
+    pub fn on_message<S: DeliverySink>(
+        &mut self,
+        now: Nanos,
+        message: &StreamMessage<'_>,
+        sink: &mut S,
+    ) -> bool {
         match message.kind {
             Kind::Retransmission => self.on_retransmission(now, message, sink),
             Kind::Control => {
@@ -270,7 +275,7 @@ impl Requester {
     }
 
     /// Does what is due: gives up what nobody answers.
-    pub fn on_wakeup<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
+    pub fn on_wakeup<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
         for slot in self.active.clone() {
             if self.deadline(slot) <= now {
                 self.with(slot, |topic, shared| topic.give_up(shared, sink));
@@ -350,7 +355,7 @@ impl Requester {
         result
     }
 
-    fn on_retransmission<S: Sink>(&mut self, now: Nanos, message: &StreamMessage<'_>, sink: &mut S) {
+    fn on_retransmission<S: DeliverySink>(&mut self, now: Nanos, message: &StreamMessage<'_>, sink: &mut S) {
         let Some(slot) = self.find(message.topic_index) else {
             return self.shared.counters.rxs_unexpected.inc();
         };
@@ -373,7 +378,7 @@ impl Requester {
         }
     }
 
-    fn on_info<S: Sink>(&mut self, now: Nanos, low: Sqn, high: Sqn, request: u32, sink: &mut S) {
+    fn on_info<S: DeliverySink>(&mut self, now: Nanos, low: Sqn, high: Sqn, request: u32, sink: &mut S) {
         let slot = (request >> 16) as u16;
         let Some(Some(topic)) = self.topics.get(usize::from(slot)) else {
             return self.shared.counters.rxs_unexpected.inc();

@@ -1,5 +1,5 @@
 use super::requester::Requester;
-use crate::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use crate::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use units::Nanos;
 
 /// Stands between a transport session and the application's sink while a datagram is being processed.
@@ -9,7 +9,7 @@ pub struct Tap<'a, S> {
     pub(super) sink: &'a mut S,
 }
 
-impl<S: Sink> Sink for Tap<'_, S> {
+impl<S: DeliverySink> DeliverySink for Tap<'_, S> {
     #[inline]
     fn deliver(&mut self, message: Delivered<'_>) {
         let Some(slot) = self.requester.find(message.topic_index) else { return self.sink.deliver(message) };

@@ -1,7 +1,7 @@
 use super::held::HeldMessages;
 use super::requests::Requests;
 use crate::delivery::reassembly::{Assembly, AssemblyPool, Piece};
-use crate::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink, Via, WIDE_ZERO, widen};
+use crate::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost, Via, WIDE_ZERO, widen};
 use crate::wire::lbmc::Message;
 use counters::table::LbmRecovery;
 use std::collections::VecDeque;
@@ -119,7 +119,13 @@ impl Topic {
     // ---- what the transport says
 
     /// The live stream begins.
-    pub(super) fn begin<S: Sink>(&mut self, now: Nanos, first: Sqn, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn begin<S: DeliverySink>(
+        &mut self,
+        now: Nanos,
+        first: Sqn,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let first = widen(self.end, first);
         self.live = true;
         if !self.started {
@@ -144,7 +150,7 @@ impl Topic {
     }
 
     /// Takes a live message that cannot be passed on at once.
-    pub(super) fn take_live<S: Sink>(
+    pub(super) fn take_live<S: DeliverySink>(
         &mut self,
         now: Nanos,
         message: &Delivered<'_>,
@@ -179,7 +185,13 @@ impl Topic {
     }
 
     /// The transport gave numbers up.
-    pub(super) fn lose_live<S: Sink>(&mut self, now: Nanos, lost: &Lost, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn lose_live<S: DeliverySink>(
+        &mut self,
+        now: Nanos,
+        lost: &Lost,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let end = widen(self.end, lost.first) + u64::from(lost.count);
         if end <= self.end {
             return;
@@ -194,13 +206,13 @@ impl Topic {
     }
 
     /// The session is over.
-    pub(super) fn end_live<S: Sink>(&mut self, end: EndOfStream, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn end_live<S: DeliverySink>(&mut self, end: EndOfStream, shared: &mut Shared, sink: &mut S) {
         self.ended = Some((end, true));
         self.drain(shared, sink);
     }
 
     /// The session is over, and has brought nothing of this topic.
-    pub(super) fn end_unheard<S: Sink>(
+    pub(super) fn end_unheard<S: DeliverySink>(
         &mut self,
         now: Nanos,
         end: EndOfStream,
@@ -219,7 +231,7 @@ impl Topic {
     // ---- what the source answers
 
     /// These numbers are retained.
-    pub(super) fn join<S: Sink>(
+    pub(super) fn join<S: DeliverySink>(
         &mut self,
         now: Nanos,
         low: Sqn,
@@ -249,13 +261,13 @@ impl Topic {
     }
 
     /// Nobody says which numbers are retained: the stream begins live.
-    pub(super) fn join_live<S: Sink>(&mut self, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn join_live<S: DeliverySink>(&mut self, shared: &mut Shared, sink: &mut S) {
         self.join = Join::Done;
         self.drain(shared, sink);
     }
 
     /// A message that was asked for; false if it was not.
-    pub(super) fn take_answer<S: Sink>(
+    pub(super) fn take_answer<S: DeliverySink>(
         &mut self,
         now: Nanos,
         message: &Message<'_>,
@@ -281,7 +293,7 @@ impl Topic {
     }
 
     /// A number that was asked for is not retained, and none below `low` is.
-    pub(super) fn answer_gone<S: Sink>(
+    pub(super) fn answer_gone<S: DeliverySink>(
         &mut self,
         now: Nanos,
         number: u64,
@@ -332,7 +344,7 @@ impl Topic {
     }
 
     /// Gives up everything that is asked for.
-    pub(super) fn give_up<S: Sink>(&mut self, shared: &mut Shared, sink: &mut S) {
+    pub(super) fn give_up<S: DeliverySink>(&mut self, shared: &mut Shared, sink: &mut S) {
         if self.join != Join::Done {
             self.join_live(shared, sink);
         }
@@ -416,7 +428,7 @@ impl Topic {
     }
 
     /// Delivers what has its turn.
-    fn drain<S: Sink>(&mut self, shared: &mut Shared, sink: &mut S) {
+    fn drain<S: DeliverySink>(&mut self, shared: &mut Shared, sink: &mut S) {
         if self.join != Join::Done {
             return;
         }
@@ -451,7 +463,7 @@ impl Topic {
 
     /// Takes answers that have come, and drops what is no longer retained, up to the first number without an
     /// answer.
-    fn drain_gap<S: Sink>(&mut self, end: u64, via: Via, shared: &mut Shared, sink: &mut S) {
+    fn drain_gap<S: DeliverySink>(&mut self, end: u64, via: Via, shared: &mut Shared, sink: &mut S) {
         while self.next < end {
             if self.requests.first_answered() == Some(self.next)
                 && let Some(bytes) = self.requests.pop_answer()
@@ -469,7 +481,7 @@ impl Topic {
         }
     }
 
-    fn deliver_held<S: Sink>(&mut self, first: u64, end: u64, shared: &mut Shared, sink: &mut S) {
+    fn deliver_held<S: DeliverySink>(&mut self, first: u64, end: u64, shared: &mut Shared, sink: &mut S) {
         self.abandon(shared, sink);
         self.begin_at(first, sink);
         self.next = end;
@@ -489,7 +501,13 @@ impl Topic {
     }
 
     /// Takes the message or fragment that has the next number and was asked for.
-    fn accept<S: Sink>(&mut self, message: &Message<'_>, via: Via, shared: &mut Shared, sink: &mut S) {
+    fn accept<S: DeliverySink>(
+        &mut self,
+        message: &Message<'_>,
+        via: Via,
+        shared: &mut Shared,
+        sink: &mut S,
+    ) {
         let number = self.next;
         self.next = number + 1;
         let Some((first_sqn, offset, length)) = message.headers.frag() else {
@@ -525,7 +543,7 @@ impl Topic {
         shared.pool.end(assembly);
     }
 
-    fn deliver_assembled<S: Sink>(
+    fn deliver_assembled<S: DeliverySink>(
         &mut self,
         assembly: &Assembly,
         via: Via,
@@ -545,7 +563,7 @@ impl Topic {
         });
     }
 
-    fn deliver_answer<S: Sink>(
+    fn deliver_answer<S: DeliverySink>(
         &mut self,
         number: u64,
         payload: &[u8],
@@ -569,7 +587,7 @@ impl Topic {
     }
 
     /// The stream begins at `number`, if it has not begun.
-    fn begin_at<S: Sink>(&mut self, number: u64, sink: &mut S) {
+    fn begin_at<S: DeliverySink>(&mut self, number: u64, sink: &mut S) {
         if !self.begun {
             self.begun = true;
             let first = Sqn(number as u32);
@@ -578,7 +596,7 @@ impl Topic {
     }
 
     /// The fragments of an unfinished message are lost.
-    fn abandon<S: Sink>(&mut self, shared: &mut Shared, sink: &mut S) {
+    fn abandon<S: DeliverySink>(&mut self, shared: &mut Shared, sink: &mut S) {
         if let Some(assembly) = self.assembly.take() {
             let (first, end) = (assembly.first, assembly.last + 1);
             shared.counters.fragments_unrecoverably_lost.add(end - first);
@@ -588,14 +606,14 @@ impl Topic {
     }
 
     /// A fragment whose message cannot be put together is lost.
-    fn orphan<S: Sink>(&mut self, number: u64, shared: &mut Shared, sink: &mut S) {
+    fn orphan<S: DeliverySink>(&mut self, number: u64, shared: &mut Shared, sink: &mut S) {
         shared.counters.fragments_unrecoverably_lost.inc();
         self.report(number, number + 1, shared, sink);
     }
 
     /// Everything from the next number to before `end` is lost. Before the begin of the stream it is left
     /// out: a late joiner begins with what there is.
-    fn lose<S: Sink>(&mut self, end: u64, shared: &mut Shared, sink: &mut S) {
+    fn lose<S: DeliverySink>(&mut self, end: u64, shared: &mut Shared, sink: &mut S) {
         self.requests.drop_before(end);
         let is_head = !self.begun && matches!(self.runs.front(), Some(Run::Gap { via: Via::LateJoin, .. }));
         let first = match self.assembly.take() {
@@ -615,7 +633,7 @@ impl Topic {
         self.ask_next = self.ask_next.max(end);
     }
 
-    fn report<S: Sink>(&mut self, mut first: u64, end: u64, shared: &mut Shared, sink: &mut S) {
+    fn report<S: DeliverySink>(&mut self, mut first: u64, end: u64, shared: &mut Shared, sink: &mut S) {
         while first < end {
             let count = u32::try_from(end - first).unwrap_or(u32::MAX);
             shared.counters.lost_events.inc();

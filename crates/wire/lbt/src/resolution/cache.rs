@@ -18,7 +18,7 @@ pub(super) struct Cache {
     names: BTreeMap<Arc<str>, u32>,
     topics: Slots<Topic>,
     entries: Slots<Entry>,
-    by_session: BTreeMap<Place, u32>,
+    by_session: BTreeMap<SourceKey, u32>,
     /// Sources that were heard on a second network, by their session on the first.
     aliases: BTreeSet<(TransportSession, u32)>,
     /// By how much they are wanted.
@@ -29,7 +29,7 @@ pub(super) struct Cache {
 }
 
 /// What is one source: its session, the slot of its topic, its index.
-type Place = (TransportSession, u32, u32);
+type SourceKey = (TransportSession, u32, u32);
 
 struct Topic {
     name: Arc<str>,
@@ -196,8 +196,8 @@ impl Cache {
 
     /// Forgets the sources of a session, on whichever network they were heard.
     pub(super) fn forget(&mut self, session: &TransportSession, mut gone: impl FnMut(Gone)) {
-        let places = self.by_session.range((*session, 0, 0)..=(*session, u32::MAX, u32::MAX));
-        let mut slots: Vec<u32> = places.map(|(_, &at)| at).collect();
+        let keys = self.by_session.range((*session, 0, 0)..=(*session, u32::MAX, u32::MAX));
+        let mut slots: Vec<u32> = keys.map(|(_, &at)| at).collect();
         slots.extend(self.aliases.range((*session, 0)..=(*session, u32::MAX)).map(|&(_, at)| at));
         for at in slots {
             if self.entries.get(at).is_some_and(|entry| entry.keep != Keep::Always) {
@@ -241,7 +241,7 @@ impl Cache {
     /// Memory held, to about a tenth.
     pub(super) fn memory_bytes(&self) -> usize {
         let (names, topics) = (size_of::<(Arc<str>, u32)>() + 40, size_of::<Topic>() + 16);
-        let entry = size_of::<Entry>() + size_of::<(Place, u32)>() * 3 / 2;
+        let entry = size_of::<Entry>() + size_of::<(SourceKey, u32)>() * 3 / 2;
         self.names.len() * (names + topics)
             + self.entries.len() * entry
             + self.aliases.len() * size_of::<(TransportSession, u32)>() * 3 / 2

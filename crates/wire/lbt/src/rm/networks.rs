@@ -12,7 +12,7 @@ use units::Nanos;
 pub(super) struct Networks {
     /// The source's address on the second one.
     second: Ipv4Addr,
-    ways: [Way; 2],
+    states: [NetworkState; 2],
     /// Which brought the last packet, and since when it alone brings any.
     alone: Option<(usize, Nanos)>,
     silence: Duration,
@@ -25,17 +25,26 @@ pub(super) struct Networks {
     counters: Arc<LbtrmNetworks>,
 }
 
-/// One of them.
+/// What is known of one network.
 #[derive(Clone, Copy)]
-struct Way {
+struct NetworkState {
     has_brought: bool,
     is_silent: bool,
 }
 
 impl Networks {
     pub(super) fn new(second: Ipv4Addr, silence: Duration, counters: Arc<LbtrmNetworks>) -> Networks {
-        let way = Way { has_brought: false, is_silent: false };
-        Networks { second, ways: [way; 2], alone: None, silence, front: 0, asked: 0, sm_sqn: None, counters }
+        let state = NetworkState { has_brought: false, is_silent: false };
+        Networks {
+            second,
+            states: [state; 2],
+            alone: None,
+            silence,
+            front: 0,
+            asked: 0,
+            sm_sqn: None,
+            counters,
+        }
     }
 
     pub(super) fn second(&self) -> Ipv4Addr {
@@ -47,7 +56,7 @@ impl Networks {
         let (at, other) = (usize::from(is_second), usize::from(!is_second));
         let counters = &self.counters;
         [&counters.a_dgrams_rcved, &counters.b_dgrams_rcved][at].inc();
-        self.ways[at].has_brought = true;
+        self.states[at].has_brought = true;
         self.set_silent(at, false);
         // Not since the other's last packet: after a pause of the source it is not late yet.
         if self.alone.is_none_or(|(last, _)| last != at) {
@@ -59,7 +68,7 @@ impl Networks {
     }
 
     fn set_silent(&mut self, at: usize, is_silent: bool) {
-        if std::mem::replace(&mut self.ways[at].is_silent, is_silent) == is_silent {
+        if std::mem::replace(&mut self.states[at].is_silent, is_silent) == is_silent {
             return;
         }
         let gauge: &Counter = [&self.counters.a_silent, &self.counters.b_silent][at];
@@ -97,13 +106,13 @@ impl Networks {
 
     /// Whether a network is the one of which NAK confirmations are taken.
     pub(super) fn is_guide(&self, is_second: bool) -> bool {
-        is_second == self.ways[0].is_silent
+        is_second == self.states[0].is_silent
     }
 
-    /// Chooses the way of a NAK or report: the networks in turn, but none that is silent or was never heard.
+    /// Chooses the network of a NAK or report: each in turn, but none that is silent or was never heard.
     /// The source's address there, if it is the second.
-    pub(super) fn way_of_feedback(&mut self) -> Option<Ipv4Addr> {
-        let is_usable = |at: usize| self.ways[at].has_brought && !self.ways[at].is_silent;
+    pub(super) fn network_of_feedback(&mut self) -> Option<Ipv4Addr> {
+        let is_usable = |at: usize| self.states[at].has_brought && !self.states[at].is_silent;
         let other = 1 - self.asked;
         if is_usable(other) {
             self.asked = other;

@@ -126,6 +126,7 @@ impl Connection {
     }
 
     /// When there is something to do.
+    #[inline]
     pub(super) fn due(&self) -> Nanos {
         let request = if self.is_connected() && self.reset_at == Nanos::NEVER {
             Nanos::NEVER

@@ -1,7 +1,9 @@
 //! What stands behind the messages of each datagram of a session: which run of its source it is of, and the keyed code.
 
 use super::runs::{RUN_LEN, RunId};
-use crate::authentication::{SEAL_LEN, Sealer};
+use crate::authentication::{Keys, SEAL_LEN, Sealer};
+use crate::error::WireError;
+use counters::table::ReliableSource;
 
 /// The end of each datagram of a source; nothing unless something was set.
 #[derive(Default)]
@@ -27,12 +29,24 @@ impl DatagramEnd {
         self.len = self.run.map_or(0, |_| RUN_LEN) + self.sealer.as_ref().map_or(0, |_| SEAL_LEN);
     }
 
-    pub(crate) fn sealer(&self) -> Option<&Sealer> {
-        self.sealer.as_deref()
+    /// What a receiver has sent, without its keyed code if it must have one.
+    ///
+    /// # Errors
+    /// It is not signed as it must be, which is counted.
+    pub(crate) fn open<'a>(
+        &self,
+        datagram: &'a [u8],
+        counters: &ReliableSource,
+    ) -> Result<&'a [u8], WireError> {
+        match &self.sealer {
+            None => Ok(datagram),
+            Some(sealer) => sealer.open(datagram).inspect_err(|_| counters.nak_pckts_unauthentic.inc()),
+        }
     }
 
-    pub(crate) fn sealer_mut(&mut self) -> &mut Option<Box<Sealer>> {
-        &mut self.sealer
+    /// Goes on with other keys, if it has some at all.
+    pub(crate) fn rekey(&mut self, keys: Keys) {
+        Sealer::rekey(&mut self.sealer, keys);
     }
 
     /// Its bytes.

@@ -281,6 +281,7 @@ impl LossMap {
     }
 
     /// A moment before which no NAK is due; it may be early, when what was due has arrived meanwhile.
+    #[inline]
     pub(super) fn next_due(&self) -> Nanos {
         if self.gaps.is_empty() { Nanos::NEVER } else { self.due }
     }

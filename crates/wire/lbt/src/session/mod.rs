@@ -1,9 +1,23 @@
 //! What the reliable transports share: the two sides of a transport session, whatever its packets look like.
 //!
-//! The way of a message: [`Source::send`] appends it to the open datagram, `fill` closes the datagram into
-//! the `window`, the transport hands runs of datagrams out under the rate limit. At the other end
-//! [`Receiver`] takes the number out of the `loss` map, or enters what it shows to be missing, and hands the
-//! messages to [`delivery`](crate::delivery).
+//! The way of a message: [`Source::send`] gives it the next number of its topic and writes it (`fill`) into the datagram
+//! that the `packer` keeps open at the end of the `window`. The packer closes the datagram, and the transport hands
+//! runs of them out as the `transmitter` allows. At the other end [`Receiver`] takes the number out of its `gaps`, or
+//! enters what it shows to be missing, and hands the messages to [`delivery`](crate::delivery).
+//!
+//! | part of a source | owns |
+//! |---|---|
+//! | `topics` | the numbers of messages, and when they were last said |
+//! | `packer` | the window, the open datagram, encryption, the end of each datagram |
+//! | `announce` | what is said of topics that are silent, and at the end |
+//! | `transmitter` | rate limits, congestion control, the schedule of session messages, what was sent |
+//!
+//! | part of a receiver | owns |
+//! |---|---|
+//! | `receiver/gaps` | what is missing, its NAKs, what became of it |
+//! | `receiver/evidence` | how far numbers and the trailing edge are borne out by more than one packet |
+//! | `receiver/doubt` | numbers that do not follow on those of the session |
+//! | `receiver/liveness` | when the source was heard |
 //!
 //! The way of a NAK: missing numbers wait (`backoff`), are asked for together, and are decided on one by one
 //! at the source (`retransmit`): again, or a confirmation why not, or nothing because that was said a moment
@@ -13,7 +27,8 @@
 //! Silence: session messages name the last datagram after a short pause (`silence`), announcements the last
 //! message of each topic after a longer one (`topics`), and the end of the session both.
 //!
-//! A transport adds the packets and whom they go to: [`rm`](crate::rm) a group, [`ru`](crate::ru) clients.
+//! A transport adds the packets and whom they go to ([`SourceTransport`], [`ReceiverTransport`]):
+//! [`rm`](crate::rm) a group, [`ru`](crate::ru) clients.
 
 mod announce;
 mod answers;
@@ -21,35 +36,40 @@ pub(crate) mod backoff;
 mod closing;
 mod ending;
 mod fill;
-mod framing;
 mod inquiry;
 mod loss;
 mod pace;
+mod packer;
 mod receiver;
 mod retransmit;
 mod runs;
+mod send_error;
 mod silence;
 mod source;
-pub(crate) mod tally;
+mod tally;
 mod topics;
 mod transmit;
+mod transmitter;
+mod transport;
 mod window;
 
+pub(crate) use announce::TSNI_LEN_MAX;
 pub use closing::Unsent;
-pub(crate) use ending::DatagramEnd;
 pub use fill::Claim;
 pub(crate) use fill::{Fragment, Gather, Writer, gathered_len};
-pub use framing::Framing;
 pub use inquiry::Inquiry;
-pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Phase, Standing, later};
-pub use receiver::{Feedback, Receiver, Repair};
+pub use packer::Packer;
+pub(crate) use receiver::{Arrived, NAK_NUMBERS_MAX, Standing, later};
+pub use receiver::{Feedback, Phase, Receiver, ReceiverTransport, Repair};
 pub(crate) use retransmit::{Retransmitter, Share};
 pub use runs::RunId;
-pub(crate) use source::{Ending, TSNI_LEN_MAX};
-pub use source::{SendError, SentTotals, Source};
+pub use send_error::SendError;
+pub use source::Source;
 pub use topics::TopicId;
 pub(crate) use topics::Topics;
 pub use transmit::Transmit;
+pub use transmitter::{SentTotals, Transmitter};
+pub use transport::SourceTransport;
 pub(crate) use window::Run;
 
 use crate::config::SourceConfig;

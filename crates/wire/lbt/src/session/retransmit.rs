@@ -1,9 +1,8 @@
 use super::answers::{Answer, Answers};
 use super::window::{Run, Window};
 use crate::config::SourceConfig;
-use crate::rate::TokenBucket;
 use crate::wire::list::{NcfReason, SqnList};
-use counters::table::LbtrmSource;
+use counters::table::ReliableSource;
 use std::collections::VecDeque;
 use std::time::Duration;
 use units::{Nanos, Sqn};
@@ -86,17 +85,17 @@ impl Retransmitter {
         self.ignore = self.ignore_min.max(round_trip);
     }
 
-    /// Takes a NAK's numbers; `share` limits who asks.
+    /// Takes a NAK's numbers. `room` is what the rate limit allows now, in bytes; `share` limits who asks.
     pub(crate) fn on_nak(
         &mut self,
         now: Nanos,
         numbers: SqnList<'_>,
         window: &Window,
-        limit: &mut TokenBucket,
+        room: u64,
         mut share: Option<&mut dyn Share>,
-        counters: &LbtrmSource,
+        counters: &ReliableSource,
     ) {
-        let mut room = limit.available(now).saturating_sub(self.queued_bytes);
+        let mut room = room.saturating_sub(self.queued_bytes);
         for sqn in numbers.iter() {
             counters.naks_rcved.inc();
             if !window.holds_sent(sqn) {
@@ -131,7 +130,7 @@ impl Retransmitter {
     }
 
     /// Queues or refuses a number that nothing was done about lately; returns what the rate limit has left.
-    fn accept(&mut self, now: Nanos, sqn: Sqn, window: &Window, room: u64, counters: &LbtrmSource) -> u64 {
+    fn accept(&mut self, now: Nanos, sqn: Sqn, window: &Window, room: u64, counters: &ReliableSource) -> u64 {
         if !self.enabled || self.queue.len() >= self.queue_max {
             self.answers.set(sqn, Answer::Refused, now);
             self.refusal_counter(counters).inc();
@@ -150,11 +149,11 @@ impl Retransmitter {
         room.saturating_sub(len)
     }
 
-    fn refusal_counter<'a>(&self, counters: &'a LbtrmSource) -> &'a counters::Counter {
+    fn refusal_counter<'a>(&self, counters: &'a ReliableSource) -> &'a counters::Counter {
         if self.enabled { &counters.naks_shed } else { &counters.naks_refused }
     }
 
-    fn confirm(&mut self, reason: NcfReason, sqn: Sqn, counters: &LbtrmSource) {
+    fn confirm(&mut self, reason: NcfReason, sqn: Sqn, counters: &ReliableSource) {
         let list = self.ncfs.iter_mut().find(|l| l.reason == reason).expect("one list for each reason sent");
         if list.numbers.len() < NCFS_WAITING_MAX {
             list.numbers.push(sqn);

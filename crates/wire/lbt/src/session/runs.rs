@@ -222,12 +222,12 @@ mod tests {
     }
 
     /// Receivers of one session, one after the other.
-    struct Place {
+    struct World {
         runs: Runs,
         now: u64,
     }
 
-    impl Place {
+    impl World {
         fn judge(&mut self, run: Option<RunId>, end: u32) -> Standing {
             self.now += 1_000_000;
             let is_waiting = self.runs.current.is_none();
@@ -247,48 +247,48 @@ mod tests {
 
     #[test]
     fn another_run_is_believed_at_once_and_one_that_is_over_only_if_it_goes_on() {
-        let mut place = Place { runs: Runs::new(), now: 0 };
-        assert_eq!(place.judge(Some(A), 1), Standing::Taken);
-        assert!(!place.begin(A), "nothing was heard before");
+        let mut world = World { runs: Runs::new(), now: 0 };
+        assert_eq!(world.judge(Some(A), 1), Standing::Taken);
+        assert!(!world.begin(A), "nothing was heard before");
         assert_eq!(
-            (place.judge(Some(A), 2), place.judge(Some(B), 1)),
+            (world.judge(Some(A), 2), world.judge(Some(B), 1)),
             (Standing::Taken, Standing::Restarted)
         );
-        assert_eq!(place.succeed(100, false), None);
+        assert_eq!(world.succeed(100, false), None);
         // What is late of the last run, however much.
-        assert!((0..100).all(|_| place.judge(Some(A), 100) == Standing::Past));
-        assert_eq!(place.judge(Some(B), 1), Standing::Taken);
-        assert!(place.begin(B), "it is heard from its begin");
-        assert!((1..ROW).all(|i| place.judge(Some(A), 100 + i) == Standing::Past));
-        assert_eq!(place.judge(Some(A), 200), Standing::Restarted);
-        assert_eq!(place.succeed(7, false), Some(Sqn(100)), "it goes on where it was");
-        assert_eq!(place.runs.awaited, Some(A));
-        assert!(!place.begin(A));
+        assert!((0..100).all(|_| world.judge(Some(A), 100) == Standing::Past));
+        assert_eq!(world.judge(Some(B), 1), Standing::Taken);
+        assert!(world.begin(B), "it is heard from its begin");
+        assert!((1..ROW).all(|i| world.judge(Some(A), 100 + i) == Standing::Past));
+        assert_eq!(world.judge(Some(A), 200), Standing::Restarted);
+        assert_eq!(world.succeed(7, false), Some(Sqn(100)), "it goes on where it was");
+        assert_eq!(world.runs.awaited, Some(A));
+        assert!(!world.begin(A));
     }
 
     #[test]
     fn a_run_that_was_lost_is_expected_to_go_on_and_another_one_is_heard_from_its_begin() {
         for (run, is_next) in [(A, false), (B, true)] {
-            let mut place = Place { runs: Runs::new(), now: 0 };
-            place.begin(A);
-            assert_eq!(place.succeed(50, true), Some(Sqn(50)));
-            assert_eq!(place.judge(Some(run), 10), Standing::Taken);
-            place.runs.arriving = Some(run);
-            assert_eq!(place.runs.begin(Some(Sqn(50))), is_next);
-            assert_eq!(place.judge(Some(A), 50), if is_next { Standing::Past } else { Standing::Taken });
+            let mut world = World { runs: Runs::new(), now: 0 };
+            world.begin(A);
+            assert_eq!(world.succeed(50, true), Some(Sqn(50)));
+            assert_eq!(world.judge(Some(run), 10), Standing::Taken);
+            world.runs.arriving = Some(run);
+            assert_eq!(world.runs.begin(Some(Sqn(50))), is_next);
+            assert_eq!(world.judge(Some(A), 50), if is_next { Standing::Past } else { Standing::Taken });
         }
     }
 
     #[test]
     fn few_datagrams_without_a_run_are_left_out_of_a_session_that_has_one() {
-        let mut place = Place { runs: Runs::new(), now: 0 };
-        place.begin(A);
-        assert!((1..ROW).all(|i| place.judge(None, i) == Standing::Past));
-        assert_eq!(place.judge(None, ROW), Standing::Restarted);
-        let mut place = Place { runs: Runs::new(), now: 0 };
-        place.begin(A);
-        assert_eq!([1, 2].map(|i| place.judge(None, i)), [Standing::Past; 2]);
-        place.now += LASTING.as_nanos() as u64;
-        assert_eq!(place.judge(None, 3), Standing::Restarted, "nothing else is heard for long");
+        let mut world = World { runs: Runs::new(), now: 0 };
+        world.begin(A);
+        assert!((1..ROW).all(|i| world.judge(None, i) == Standing::Past));
+        assert_eq!(world.judge(None, ROW), Standing::Restarted);
+        let mut world = World { runs: Runs::new(), now: 0 };
+        world.begin(A);
+        assert_eq!([1, 2].map(|i| world.judge(None, i)), [Standing::Past; 2]);
+        world.now += LASTING.as_nanos() as u64;
+        assert_eq!(world.judge(None, 3), Standing::Restarted, "nothing else is heard for long");
     }
 }

@@ -1,18 +1,20 @@
-use super::fill::{Claim, Cover, Open, Writer, gathered_len};
-use super::framing::Framing;
+use super::announce::Announcer;
+use super::closing::Unsent;
+use super::fill::{Claim, MessageWriter, gathered_len};
 use super::inquiry::Inquiry;
-use super::pace::Pace;
-use super::silence::SessionMessageSchedule;
+use super::packer::Packer;
+use super::runs::RunId;
+use super::send_error::SendError;
 use super::topics::{TopicId, Topics};
-use super::window::Window;
+use super::transmitter::{SentTotals, Transmitter};
+use super::transport::SourceTransport;
+use crate::authentication::Keys;
 use crate::config::{ConfigError, SourceConfig};
-use crate::encryption::{Encryptor, PayloadKeys, Salt, SessionName};
-use crate::presence::Answer;
-use crate::rate::TokenBucket;
-use crate::wire::lbmc::{self, CONTROL_HEADER_LEN, Chain, MESSAGE_HEADER_LEN, TSNI_RECORDS_MAX};
-use counters::table::LbtrmSource;
-use std::fmt;
-use std::net::SocketAddrV4;
+use crate::encryption::{PayloadKeys, Salt, SessionName};
+use crate::error::WireError;
+use crate::wire::lbmc::{Chain, MESSAGE_HEADER_LEN};
+use counters::table::ReliableSource;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 use units::{Nanos, Sqn};
@@ -31,113 +33,18 @@ use units::{Nanos, Sqn};
 /// unicast port, `on_wakeup` at `next_wakeup`.
 pub struct Source<T> {
     /// What the transport has of its own: how DATA begins, whom datagrams go to, what is said to them.
-    pub(crate) transport: T,
-    pub(crate) window: Window,
-    pub(super) open: Open,
-    /// Encrypts the messages of datagrams, where that is wanted.
-    pub(super) encryptor: Option<Box<Encryptor>>,
-    /// Bytes that encryption adds before and behind the messages; 0 without.
-    pub(super) cover: Cover,
-    pub(super) topics: Topics,
-    pub(crate) data_limit: TokenBucket,
-    pub(crate) repeat_limit: TokenBucket,
-    /// The rate, if congestion control moves it.
-    pub(super) pace: Option<Box<Pace>>,
-    /// What it asks its receivers, and what they answer.
-    pub(super) inquiry: Inquiry,
-    /// How often each datagram goes out.
-    pub(crate) copies: u64,
-    pub(crate) schedule: SessionMessageSchedule,
-    pub(crate) datagram_max: usize,
-    pub(crate) run_count_max: u32,
-    pub(crate) run_bytes_max: u64,
-    /// Bytes at which a datagram is closed; above all while an explicit batch is held.
-    pub(super) batch_len: usize,
-    /// The same without an explicit batch.
-    implicit_len: usize,
-    pub(super) batch_wait: Duration,
-    /// An explicit batch is open.
-    pub(super) is_held: bool,
-    pub(super) backlog_max: u64,
-    pub(super) message_max: u32,
-    pub(crate) ending: Ending,
+    transport: T,
+    topics: Topics,
+    packer: Packer,
+    transmitter: Transmitter,
+    announcer: Announcer,
+    message_max: u32,
     /// It was ended before it had sent anything.
-    pub(super) ends_silent: bool,
-    /// When a receiver last asked for something.
-    pub(crate) asked: Nanos,
-    pub(super) announcements: Vec<(u32, Sqn)>,
-    /// A control message being built.
-    pub(super) scratch: Vec<u8>,
-    pub(crate) sent: SentTotals,
-    pub(crate) counters: Arc<LbtrmSource>,
+    ends_silent: bool,
+    counters: Arc<ReliableSource>,
 }
 
-/// How far the end of the session has been said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    No,
-    /// Topics before this one have been announced for the last time.
-    Announcing(usize),
-    Done,
-}
-
-/// Bytes of the longest control message that announces topics.
-pub(crate) const TSNI_LEN_MAX: usize = CONTROL_HEADER_LEN + 4 + 8 * TSNI_RECORDS_MAX;
-
-/// What one session has sent; the counters are those of all sessions together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentTotals {
-    /// Datagrams sent for the first time; of LBT-RU once for each client.
-    pub datagrams: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Datagrams sent again.
-    pub retransmissions: u64,
-    /// Their bytes.
-    pub retransmitted_bytes: u64,
-}
-
-/// Why a message was not taken.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// The backlog is full: call again after some of it was sent. Nothing of the message was taken.
-    WouldBlock,
-    /// The message is longer than may be sent, or claimed, at once.
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        max: usize,
-    },
-    /// The topic was removed, or is another session's.
-    UnknownTopic,
-    /// [`Source::end`] was called.
-    Ended,
-    /// The session is one of the process that this one was forked from. Whoever owns sessions says so: here nothing
-    /// is known of processes.
-    Forked,
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            SendError::WouldBlock => f.write_str("the backlog is full"),
-            SendError::TooLong { bytes, max } => {
-                write!(f, "a message of {bytes} bytes is above the limit of {max}")
-            }
-            SendError::UnknownTopic => f.write_str("the topic is not one of this session"),
-            SendError::Ended => f.write_str("the session has ended"),
-            SendError::Forked => f.write_str(
-                "the session is its parent's: a child made by fork cannot use it and makes its own",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SendError {}
-
-impl<T: Framing> Source<T> {
+impl<T: SourceTransport> Source<T> {
     /// A session with no topics yet, whose first datagram has the number `first`.
     ///
     /// # Errors
@@ -147,55 +54,65 @@ impl<T: Framing> Source<T> {
         transport: T,
         first: Sqn,
         now: Nanos,
-        counters: Arc<LbtrmSource>,
+        counters: Arc<ReliableSource>,
     ) -> Result<Source<T>, ConfigError> {
         config.check()?;
-        let depth_min = 2 * u64::from(config.datagram_max_size);
-        let bucket = |bps| TokenBucket::new(bps, config.rate_interval, depth_min, now);
-        let mut source = Source {
+        Ok(Source {
             transport,
-            window: Window::new(config.transmission_window_size as usize, first),
-            open: Open::NONE,
-            encryptor: None,
-            cover: Cover::NONE,
             topics: Topics::new(
                 config.transport_topic_sequence_number_info_interval,
                 config.transport_topic_sequence_number_info_active_threshold,
             ),
-            data_limit: bucket(config.data_rate_limit),
-            repeat_limit: bucket(config.retransmit_rate_limit),
-            pace: Pace::new(config, now),
-            inquiry: Inquiry::default(),
-            copies: 1,
-            schedule: SessionMessageSchedule::new(
-                config.sm_minimum_interval,
-                config.sm_maximum_interval,
-                now,
-            ),
-            datagram_max: config.datagram_max_size as usize,
-            run_count_max: config.transmit_run_maximum_count,
-            run_bytes_max: u64::from(config.transmit_run_maximum_bytes),
-            batch_len: config.implicit_batching_minimum_length as usize,
-            implicit_len: config.implicit_batching_minimum_length as usize,
-            is_held: false,
-            batch_wait: config.implicit_batching_interval,
-            backlog_max: config.transport_session_maximum_buffer,
+            packer: Packer::new(config, T::DATA_HEADER_LEN, first, counters.clone()),
+            transmitter: Transmitter::new(config, now, counters.clone()),
+            announcer: Announcer::new(counters.clone()),
             message_max: config.maximum_message_size,
-            ending: Ending::No,
             ends_silent: false,
-            asked: Nanos::ZERO,
-            announcements: Vec::with_capacity(lbmc::TSNI_RECORDS_MAX),
-            scratch: Vec::with_capacity(TSNI_LEN_MAX),
-            sent: SentTotals::default(),
             counters,
-        };
-        source.apply_rate(now);
-        Ok(source)
+        })
     }
 
-    /// Whether no message was taken yet.
-    pub(crate) fn is_untouched(&self) -> bool {
-        self.window.count() == 0 && self.open.room == 0
+    /// What the transport has of its own.
+    #[inline]
+    pub(crate) fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The same to be changed, with the datagrams and what says when they go out.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut T, &mut Packer, &mut Transmitter) {
+        (&mut self.transport, &mut self.packer, &mut self.transmitter)
+    }
+
+    /// The datagrams of the session.
+    pub(crate) fn packer(&self) -> &Packer {
+        &self.packer
+    }
+
+    /// Signs all datagrams from now on, and takes only those of receivers that are signed. `address` is the one
+    /// that receivers see these datagrams come from.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn authenticate(&mut self, keys: Keys, address: Ipv4Addr) {
+        assert!(self.packer.is_untouched(), "a session is signed from its first datagram on");
+        self.packer.authenticate(keys, address);
+    }
+
+    /// Says in every datagram which run of the source it is, so that receivers of a session that keeps its id know
+    /// when it was started again. `run` is drawn anew at each start.
+    ///
+    /// # Panics
+    /// If a message was sent before.
+    pub fn set_run(&mut self, run: RunId) {
+        assert!(self.packer.is_untouched(), "a run is said from its first datagram on");
+        self.packer.set_run(run);
+    }
+
+    /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
+    /// only what is signed with one of `keys` is taken.
+    pub fn rekey(&mut self, keys: Keys) {
+        self.packer.rekey(keys);
     }
 
     /// Encrypts all messages, from the first one on.
@@ -203,15 +120,20 @@ impl<T: Framing> Source<T> {
     /// # Panics
     /// If a message was sent before.
     pub(crate) fn encrypt_as(&mut self, name: SessionName, keys: &PayloadKeys, salt: Salt) {
-        assert!(self.is_untouched(), "a session is encrypted from its first datagram on");
-        self.encryptor = Some(Box::new(Encryptor::new(keys, name, salt, self.window.next())));
-        self.cover = Cover::ENCRYPTED;
+        assert!(self.packer.is_untouched(), "a session is encrypted from its first datagram on");
+        self.packer.encrypt_as(name, keys, salt);
     }
 
     /// Goes on with other keys, if messages are encrypted: what is closed from now on is encrypted with the new one.
     pub fn rekey_payloads(&mut self, keys: &PayloadKeys) {
-        if let Some(encryptor) = &mut self.encryptor {
-            encryptor.rekey(keys, self.window.count());
+        self.packer.rekey_payloads(keys);
+    }
+
+    /// Writes the whole window once, so that no page of it is first touched while sending.
+    pub fn prefault(&mut self) {
+        if self.packer.is_untouched() {
+            self.packer.prefault();
+            self.transport.prefault();
         }
     }
 
@@ -239,13 +161,26 @@ impl<T: Framing> Source<T> {
     /// enough away.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
-        self.window.unsent_bytes() >= self.backlog_max
+        self.packer.is_blocked()
     }
 
     /// What this session has sent.
     #[must_use]
     pub fn sent_totals(&self) -> SentTotals {
-        self.sent
+        self.transmitter.totals()
+    }
+
+    /// The number that the next datagram to be closed gets.
+    #[must_use]
+    pub fn next_datagram(&self) -> Sqn {
+        self.packer.window().next()
+    }
+
+    /// Gives `each` the LBMC messages, in clear, of every datagram closed since number `from`, sent or not, and moves
+    /// `from` behind them: for who [retains](crate::recovery::Responder::retain) them. To be called before
+    /// more is sent than the window holds; what has left the window is passed over.
+    pub fn written(&mut self, from: &mut Sqn, each: impl FnMut(&[u8])) {
+        self.packer.written(from, each);
     }
 
     /// The number the topic's next message, or first fragment of it, will have.
@@ -263,10 +198,22 @@ impl<T: Framing> Source<T> {
     pub fn send(&mut self, now: Nanos, topic: TopicId, parts: &[&[u8]]) -> Result<Sqn, SendError> {
         let len = gathered_len(parts);
         let need = MESSAGE_HEADER_LEN + len;
-        if need > self.open.room {
-            return self.send_into_next(now, topic, len, parts);
+        if need > self.packer.room() {
+            return self.writer().write_into_next(now, topic, len, parts);
         }
-        self.append(now, topic, need, parts)
+        self.writer().write(now, topic, need, parts)
+    }
+
+    #[inline]
+    fn writer(&mut self) -> MessageWriter<'_, T> {
+        MessageWriter {
+            transport: &self.transport,
+            topics: &mut self.topics,
+            packer: &mut self.packer,
+            message_max: self.message_max,
+            is_ending: self.announcer.is_ending(),
+            counters: &self.counters,
+        }
     }
 
     /// Appends one message with extension headers. If it is fragmented, the headers travel with the first
@@ -284,21 +231,7 @@ impl<T: Framing> Source<T> {
         if headers.is_empty() {
             return self.send(now, topic, parts);
         }
-        let len = gathered_len(parts);
-        let need = MESSAGE_HEADER_LEN + headers.len() + len;
-        if need > self.payload_max() {
-            return self.send_fragments(now, topic, headers, len, parts);
-        }
-        self.known(topic)?;
-        self.reserve(now, need)?;
-        let sqn = self.topics.get_mut(topic).ok_or(SendError::UnknownTopic)?.next;
-        let mut out = Writer::new(self.window.bytes_mut(self.open.at, need));
-        let mut header = lbmc::plain_header(need, topic.index(), sqn);
-        header[1] = headers.first(0);
-        out.put(&header);
-        out.put(headers.bytes());
-        parts.iter().for_each(|p| out.put(p));
-        Ok(self.appended(now, topic, need))
+        self.writer().write_with(now, topic, headers, parts)
     }
 
     /// Reserves room for a message of exactly `len` bytes in the open datagram, to be written in place.
@@ -310,45 +243,79 @@ impl<T: Framing> Source<T> {
         if len > max {
             return Err(SendError::TooLong { bytes: len, max });
         }
-        self.known(topic)?;
-        self.reserve(now, MESSAGE_HEADER_LEN + len)?;
-        Ok(Claim::new(self, now, topic, len))
+        self.writer().claim(now, topic, len)
     }
 
     /// The longest message that fits one datagram.
     #[must_use]
     pub fn claim_max(&self) -> usize {
-        self.payload_max() - MESSAGE_HEADER_LEN
+        self.packer.payload_max() - MESSAGE_HEADER_LEN
     }
 
-    /// Closes the open datagram, so that [`Source::poll_transmit`] hands it out.
+    /// Closes the open datagram, so that the transport's `poll_transmit` hands it out.
     pub fn flush(&mut self) {
-        if self.open.messages > 0 {
-            self.close();
-        }
+        self.packer.flush(&self.transport);
     }
 
     /// An explicit batch begins, or is over. As long as one is open, datagrams are closed only when they are
     /// full or by [`Source::flush`]: implicit batching and the announcements of silent topics wait.
     pub fn hold(&mut self, is_held: bool) {
-        self.is_held = is_held;
-        self.batch_len = if is_held { usize::MAX } else { self.implicit_len };
+        self.packer.hold(is_held);
+    }
+
+    /// Takes a datagram that arrived at the session's port, `from` whom.
+    ///
+    /// # Errors
+    /// It is no datagram of the transport, not signed where it must be, or for another session. What receivers do
+    /// not send is counted and dropped.
+    pub fn on_datagram(&mut self, now: Nanos, from: SocketAddrV4, datagram: &[u8]) -> Result<(), WireError> {
+        let Source { transport, packer, transmitter, announcer, .. } = self;
+        transport.on_datagram(packer, transmitter, now, from, datagram, announcer.is_ending())
+    }
+
+    /// Takes the first `count` datagrams of what was handed out last as sent; where they go to several addresses,
+    /// address by address.
+    ///
+    /// # Panics
+    /// If more are named than were handed out.
+    pub fn sent(&mut self, now: Nanos, count: u32) {
+        self.transport.sent(&mut self.packer, &mut self.transmitter, now, count);
     }
 
     /// Does what is due: closes a datagram whose oldest message has waited long enough, announces silent
-    /// topics, goes on with ending the session.
-    pub(crate) fn wake(&mut self, now: Nanos) {
-        if self.batch_due() <= now {
+    /// topics, goes on with ending the session; LBT-RU drops clients that gave no sign of life.
+    pub fn on_wakeup(&mut self, now: Nanos) {
+        if self.packer.batch_due() <= now {
             self.flush();
         }
-        if self.announcing_due() <= now {
+        if self.announcer.due(&self.topics, &self.packer) <= now {
             self.announce(now);
         }
+        self.transport.on_wakeup(&mut self.packer, &mut self.transmitter, now);
     }
 
-    /// When [`Source::wake`] has something to do.
-    pub(crate) fn wakeup_due(&self) -> Nanos {
-        self.batch_due().min(self.announcing_due())
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile: clients of LBT-RU that were stopped as
+    /// well get a quarter of their time-out to give a sign of life.
+    pub fn after_pause(&mut self, now: Nanos) {
+        self.transport.after_pause(now);
+    }
+
+    /// When [`Source::on_wakeup`] and the transport's `poll_transmit` are to be called at the latest; in the past
+    /// if there is something to transmit now.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        let own = self.packer.batch_due().min(self.announcer.due(&self.topics, &self.packer));
+        own.min(self.transport.next_due(&self.packer, &self.transmitter))
+    }
+
+    /// Whether a retransmission or a NAK confirmation waits to be sent.
+    #[must_use]
+    pub fn owes_answers(&self) -> bool {
+        self.transport.owes_answers()
+    }
+
+    fn announce(&mut self, now: Nanos) {
+        self.announcer.announce(&mut self.topics, &mut self.packer, &self.transport, now);
     }
 
     /// Ends the session: announces the last number of each topic and sends an end-of-transport message, all
@@ -359,11 +326,10 @@ impl<T: Framing> Source<T> {
     /// If the backlog is full, `on_wakeup` goes on with it; [`Source::has_ended`] tells when all
     /// was said.
     pub fn end(&mut self, now: Nanos) {
-        if self.ending == Ending::No {
-            self.flush();
-            self.open = Open::NONE;
+        if !self.announcer.is_ending() {
+            self.packer.end_messages(&self.transport);
             self.ends_silent = !self.has_spoken();
-            self.ending = Ending::Announcing(0);
+            self.announcer.end();
             self.announce(now);
         }
     }
@@ -371,29 +337,65 @@ impl<T: Framing> Source<T> {
     /// Whether everything was said and sent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.ending == Ending::Done && self.window.unsent_count() == 0
+        self.announcer.has_ended() && self.packer.window().unsent_count() == 0
+    }
+
+    /// What was taken and has not been sent, the open datagram too. Looks at every message.
+    #[must_use]
+    pub fn unsent(&self) -> Unsent {
+        self.packer.unsent()
+    }
+
+    /// When a receiver last asked for a retransmission; zero if none ever did.
+    #[must_use]
+    pub fn last_asked(&self) -> Nanos {
+        self.transmitter.last_asked()
+    }
+
+    /// Whether there is anything that a receiver can lack: the end of a session that has sent nothing is not.
+    #[must_use]
+    pub fn has_spoken(&self) -> bool {
+        !self.ends_silent && self.packer.has_messages()
+    }
+
+    /// Says the last number every `wait` from now on, as a session that ends has to: receivers that lost its
+    /// last datagrams learn of it by that.
+    pub fn hurry(&mut self, now: Nanos, wait: Duration) {
+        self.transmitter.hurry(now, wait);
+    }
+
+    /// Ends the session without what was not sent: that is dropped, with everything that could be sent again,
+    /// and the last numbers and the end go out at once, past the rate limit. Receivers that hear one of these
+    /// datagrams report what they lack as loss.
+    pub fn abandon(&mut self, now: Nanos) {
+        self.end(now);
+        self.flush();
+        self.transport.forget_lent();
+        if !self.has_spoken() {
+            return;
+        }
+        self.packer.clear();
+        self.topics.unsay();
+        self.transmitter.lift_data_limit(now);
+        self.announcer.end();
+        self.announce(now);
+    }
+
+    /// After [`Source::abandon`]: hands out what that has said once more, since datagrams may be lost.
+    pub fn repeat_end(&mut self) {
+        self.transport.forget_lent();
+        self.packer.rewind();
     }
 
     /// What the receivers are asked, and what they answer.
     pub fn inquiry(&mut self) -> &mut Inquiry {
-        &mut self.inquiry
+        self.transmitter.inquiry()
     }
 
-    /// Takes what a NAK of no numbers says, if that is an answer.
-    pub(crate) fn on_answer(&mut self, from: SocketAddrV4, trailer: &[u8]) -> bool {
-        let Some(answer) = Answer::find(trailer) else { return false };
-        if !self.inquiry.take(from, answer) {
-            self.counters.nak_pckts_dropped.inc();
-        }
-        true
-    }
-
-    /// Memory held by window and topics.
-    pub(crate) fn parts_memory_bytes(&self) -> usize {
-        let small = self.scratch.capacity() + self.announcements.capacity() * size_of::<(u32, Sqn)>();
-        let pace = self.pace.as_ref().map_or(0, |p| p.memory_bytes());
-        let encryption = self.encryptor.as_ref().map_or(0, |e| e.memory_bytes());
-        let inquiry = self.inquiry.memory_bytes();
-        self.window.memory_bytes() + self.topics.memory_bytes() + pace + encryption + inquiry + small
+    /// Memory held: window, queues, topics, and what the transport has besides.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let own = self.packer.memory_bytes() + self.topics.memory_bytes() + self.announcer.memory_bytes();
+        own + self.transmitter.memory_bytes() + self.transport.memory_bytes()
     }
 }

@@ -3,11 +3,11 @@
 use crate::config::ns;
 use crate::error::{Part, WireError};
 use counters::Counter;
-use counters::table::LbtrmReceiver;
+use counters::table::ReliableReceiver;
 use std::time::Duration;
 
 /// A missing datagram arrived: `took` after it was found missing and was NAKed `naks` times.
-pub(super) fn repaired(c: &LbtrmReceiver, took: Duration, naks: u16, recovered: bool) {
+pub(super) fn repaired(c: &ReliableReceiver, took: Duration, naks: u16, recovered: bool) {
     if !recovered {
         return c.out_of_order.inc();
     }
@@ -23,13 +23,13 @@ pub(super) fn repaired(c: &LbtrmReceiver, took: Duration, naks: u16, recovered: 
 }
 
 /// A datagram arrived whose number is not missing.
-pub(super) fn unwanted(c: &LbtrmReceiver, before_start: bool) {
+pub(super) fn unwanted(c: &ReliableReceiver, before_start: bool) {
     if before_start { c.before_start.inc() } else { c.duplicate_data.inc() }
 }
 
 /// A datagram was dropped.
 #[cold]
-pub(crate) fn dropped(c: &LbtrmReceiver, error: &WireError) {
+pub(crate) fn dropped(c: &ReliableReceiver, error: &WireError) {
     let counter = match error {
         WireError::Unsupported { part: Part::LbtrmVersion | Part::LbtruVersion, .. } => {
             &c.dgrams_dropped_version

@@ -185,6 +185,15 @@ impl Topics {
 }
 
 impl Topic {
+    /// The number of a message that is sent now.
+    #[inline]
+    pub(crate) fn take_number(&mut self, now: Nanos) -> Sqn {
+        let number = self.next;
+        self.next = number.next();
+        self.last_message = now;
+        number
+    }
+
     fn announcement_due(&self, interval: Duration, threshold: Duration) -> Nanos {
         let due = self.last_message.max(self.announced) + interval;
         let over = !threshold.is_zero() && due.since(self.last_message) > threshold;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 use tickcast_lbt::config::{ReceiverConfig, SourceConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 use tickcast_lbt::rm::{Receiver, SessionKey, Source, TopicId};
 use tickcast_lbt::wire::lbtrm::{Packet, SessionHeader};
 use units::{Nanos, Sqn};
@@ -26,7 +26,7 @@ pub(crate) struct Tally {
     pub(crate) lost: u64,
 }
 
-impl Sink for Tally {
+impl DeliverySink for Tally {
     fn deliver(&mut self, _: Delivered<'_>) {
         self.messages += 1;
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::repeat::is_one_seed;
 use tickcast_lbt::config::{RecoveryConfig, RetentionConfig};
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink, Via};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost, Via};
 use tickcast_lbt::recovery::{RecoveryError, Requester, Responder};
 use tickcast_lbt::stream::StreamDecoder;
 use tickcast_lbt::wire::lbmc::{self, Chain, Header, Headers, Kind, Message};
@@ -67,7 +67,7 @@ fn at(ms: u32) -> Nanos {
 #[derive(Default)]
 struct Heard(Vec<String>);
 
-impl Sink for Heard {
+impl DeliverySink for Heard {
     fn deliver(&mut self, m: Delivered<'_>) {
         let way = match m.via {
             Via::Transport => "",

@@ -1,7 +1,7 @@
 //! What was sent, and whether what a node hears agrees with it.
 
 use std::collections::BTreeMap;
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 
 /// The messages of a session: last number and length, by topic and first number.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Oracle<'_> {
     }
 }
 
-impl Sink for Oracle<'_> {
+impl DeliverySink for Oracle<'_> {
     fn deliver(&mut self, m: Delivered<'_>) {
         let (topic, first) = (m.topic_index, m.first_sqn.0);
         let sent = self.sent.messages.get(&(topic, first)).copied();

@@ -2,7 +2,9 @@
 
 use crate::oracle::Oracle;
 use crate::plan::NodePlan;
-use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource};
+use counters::table::{
+    LbmDelivery, LbtrmReceiver, LbtrmSource, LbtruReceiver, LbtruSource, ReliableReceiver, ReliableSource,
+};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use tickcast_lbt::config::{LbtruReceiverConfig, LbtruSourceConfig, Order, ReceiverConfig, SourceConfig};
@@ -57,13 +59,13 @@ impl Sender {
         id: u32,
         first: Sqn,
         now: Nanos,
-    ) -> (Sender, Arc<LbtrmSource>) {
+    ) -> (Sender, Arc<ReliableSource>) {
         match transport {
             Transport::Lbtrm => {
                 let header = SessionHeader { ucast_port: UCAST_PORT, session_id: id };
                 let counters = Arc::new(LbtrmSource::default());
                 let source = rm::Source::starting_at(config, header, first, now, counters.clone());
-                (Sender::Lbtrm(source.expect("plans are allowed")), counters)
+                (Sender::Lbtrm(source.expect("plans are allowed")), counters.session.clone())
             }
             Transport::Lbtru => {
                 let counters = Arc::new(LbtruSource::default());
@@ -159,7 +161,7 @@ impl Hearer {
         id: u32,
         now: Nanos,
         delivery: Arc<LbmDelivery>,
-    ) -> (Hearer, Arc<LbtrmReceiver>) {
+    ) -> (Hearer, Arc<ReliableReceiver>) {
         let seed = now.0 ^ u64::from(id);
         match transport {
             Transport::Lbtrm => {
@@ -167,7 +169,7 @@ impl Hearer {
                 let key = rm::SessionKey { source: SOURCE, session };
                 let counters = Arc::new(LbtrmReceiver::default());
                 let receiver = rm::Receiver::new(config, key, seed, now, counters.clone(), delivery);
-                (Hearer::Lbtrm(receiver.expect("plans are allowed")), counters)
+                (Hearer::Lbtrm(receiver.expect("plans are allowed")), counters.session.clone())
             }
             Transport::Lbtru => {
                 let key = ru::SessionKey { source: UNICAST_SOURCE, session_id: Some(id) };

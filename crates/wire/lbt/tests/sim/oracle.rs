@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use tickcast_lbt::config::Order;
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 
 /// The messages of one session: by topic index and first number.
 #[derive(Default)]
@@ -119,7 +119,7 @@ impl Oracle<'_> {
     }
 }
 
-impl Sink for Oracle<'_> {
+impl DeliverySink for Oracle<'_> {
     fn deliver(&mut self, m: Delivered<'_>) {
         let (first, last) = (m.first_sqn.0, m.sqn.0);
         let sent = self.sent.messages.get(&(m.topic_index, first)).copied();

@@ -5,7 +5,7 @@ use crate::network::Network;
 use crate::oracle::{Oracle, Sent, Stream, content};
 use crate::outcome::Outcome;
 use crate::plan::{MS, NodePlan, Plan};
-use counters::table::{LbmDelivery, LbtrmReceiver, LbtrmSource};
+use counters::table::{LbmDelivery, ReliableReceiver, ReliableSource};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use tickcast_lbt::config::Order;
@@ -49,7 +49,7 @@ pub(crate) struct Session {
     pub(crate) id: u32,
     topics: Vec<TopicId>,
     pub(crate) sent: Sent,
-    pub(crate) counters: Arc<LbtrmSource>,
+    pub(crate) counters: Arc<ReliableSource>,
     memory_max: usize,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Node {
 pub(crate) struct Heard {
     pub(crate) receiver: Hearer,
     pub(crate) streams: BTreeMap<u32, Stream>,
-    pub(crate) counters: Arc<LbtrmReceiver>,
+    pub(crate) counters: Arc<ReliableReceiver>,
     pub(crate) delivery: Arc<LbmDelivery>,
     rest_subscribed: bool,
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 use std::time::Duration;
 use tickcast_lbt::config::ReceiverConfig;
-use tickcast_lbt::delivery::{BeginOfStream, Delivered, EndOfStream, EndReason, Lost, Sink};
+use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, EndReason, Lost};
 use tickcast_lbt::error::WireError;
 use tickcast_lbt::rm::{Receiver, SessionKey};
 use tickcast_lbt::wire::lbmc::{self, Chain, Header, Kind};
@@ -40,7 +40,7 @@ impl Log {
     }
 }
 
-impl Sink for Log {
+impl DeliverySink for Log {
     fn deliver(&mut self, m: Delivered<'_>) {
         let (token, first, sqn, recovered) = (m.token, m.first_sqn.0, m.sqn.0, m.recovered);
         self.events.push(Event::Message { token, first, sqn, payload: m.payload.to_vec(), recovered });

@@ -3,9 +3,9 @@
 use super::super::clients::ClientEvent;
 use super::super::connection::LEAVE;
 use super::super::greeter::Reply;
-use super::Source;
+use super::Unicast;
 use crate::error::{Part, WireError};
-use crate::session::Ending;
+use crate::session::{Packer, Retransmitter, Transmitter};
 use crate::wire::extension::{SUBTYPE_LEAVE, find_extension};
 use crate::wire::lbtru::{Body, Packet};
 use crate::wire::list::SqnList;
@@ -18,138 +18,176 @@ fn is_leave(trailer: &[u8]) -> bool {
         && find_extension(trailer, SUBTYPE_LEAVE).is_some_and(|data| data.first() == Some(&LEAVE[0]))
 }
 
-impl Source {
+impl Unicast {
     /// Takes a datagram that arrived at the session's port.
-    ///
-    /// # Errors
-    /// It is no LBT-RU datagram, not signed where it must be, or for another session. What receivers do not
-    /// send is counted and dropped.
-    pub fn on_datagram(&mut self, now: Nanos, from: SocketAddrV4, datagram: &[u8]) -> Result<(), WireError> {
-        let datagram = match self.transport.ending.sealer() {
-            None => datagram,
-            Some(sealer) => {
-                sealer.open(datagram).inspect_err(|_| self.counters.nak_pckts_unauthentic.inc())?
-            }
-        };
-        let packet = Packet::parse(datagram).inspect_err(|_| self.counters.nak_pckts_dropped.inc())?;
+    pub(super) fn take_packet(
+        &mut self,
+        packer: &mut Packer,
+        transmitter: &mut Transmitter,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        is_ending: bool,
+    ) -> Result<(), WireError> {
+        let datagram = packer.end().open(datagram, transmitter.counters())?;
+        let packet =
+            Packet::parse(datagram).inspect_err(|_| transmitter.counters().nak_pckts_dropped.inc())?;
         match packet.body {
             Body::ConnectRequest if packet.flags == 0 => {
-                self.on_connect_request(now, from, packet.options.client_id);
+                self.on_connect_request(now, from, packet.options.client_id, is_ending);
             }
             Body::Ack { sqn } => {
                 self.check_session(from, packet.options.session_id)?;
                 if is_leave(packet.rest) {
-                    self.on_leave(now, from);
+                    self.on_leave(packer, transmitter, now, from);
                 } else {
-                    self.on_ack(now, from, sqn);
+                    self.on_ack(packer, transmitter, now, from, sqn);
                 }
             }
             Body::Nak { numbers, .. } if numbers.is_empty() => {
                 self.check_session(from, packet.options.session_id)?;
-                self.on_client_report(now, from, packet.rest);
+                self.on_client_report(packer, transmitter, now, from, packet.rest);
             }
             Body::Nak { format, numbers } if format & 0xF == 0 => {
                 self.check_session(from, packet.options.session_id)?;
-                self.on_nak(now, from, numbers);
+                self.on_nak(packer, transmitter, now, from, numbers);
             }
-            _ => self.counters.nak_pckts_dropped.inc(),
+            _ => transmitter.counters().nak_pckts_dropped.inc(),
         }
         Ok(())
     }
 
     /// A packet for another session comes from a receiver of one that was here before; it is told so.
     fn check_session(&mut self, from: SocketAddrV4, session_id: Option<u32>) -> Result<(), WireError> {
-        if session_id == Some(self.transport.session_id) {
+        if session_id == Some(self.session_id) {
             return Ok(());
         }
-        self.transport.counters.clients.dgrams_dropped_sid.inc();
+        self.counters.clients.dgrams_dropped_sid.inc();
         self.reply(from, Reply::Reset);
-        let (found, limit) = (session_id.unwrap_or(0), self.transport.session_id);
+        let (found, limit) = (session_id.unwrap_or(0), self.session_id);
         Err(WireError::Inconsistent { part: Part::LbtruSession, found, limit })
     }
 
-    fn on_connect_request(&mut self, now: Nanos, from: SocketAddrV4, client_id: Option<u32>) {
-        self.transport.counters.clients.creqs_rcved.inc();
-        let known = self.transport.clients.find(from).is_some();
-        let refused = !known && self.transport.clients.is_full();
-        if !self.transport.greeter.may_answer(now, from) {
-            self.transport.counters.clients.creqs_ignored.inc();
-        } else if refused || !known && self.ending != Ending::No {
-            self.transport.counters.clients.clients_refused.add(u64::from(refused));
+    fn on_connect_request(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        client_id: Option<u32>,
+        is_ending: bool,
+    ) {
+        self.counters.clients.creqs_rcved.inc();
+        let known = self.clients.find(from).is_some();
+        let refused = !known && self.clients.is_full();
+        if !self.greeter.may_answer(now, from) {
+            self.counters.clients.creqs_ignored.inc();
+        } else if refused || !known && is_ending {
+            self.counters.clients.clients_refused.add(u64::from(refused));
             self.reply(from, Reply::Reset);
         } else {
             self.reply(from, Reply::Syn { client_id });
         }
     }
 
-    fn on_ack(&mut self, now: Nanos, from: SocketAddrV4, sqn: Sqn) {
-        let (lead, trail) = (self.window.unsent().prev(), self.window.trail());
+    fn on_ack(
+        &mut self,
+        packer: &Packer,
+        transmitter: &mut Transmitter,
+        now: Nanos,
+        from: SocketAddrV4,
+        sqn: Sqn,
+    ) {
+        let window = packer.window();
+        let (lead, trail) = (window.unsent().prev(), window.trail());
         // what is going out to one client after the other may have arrived
-        let ahead = self.window.next().prev();
-        let counters = self.transport.counters.clone();
-        if let Some(at) = self.transport.clients.find(from).filter(|_| !ahead.precedes(sqn)) {
+        let ahead = window.next().prev();
+        let counters = self.counters.clone();
+        if let Some(at) = self.clients.find(from).filter(|_| !ahead.precedes(sqn)) {
             counters.clients.acks_rcved.inc();
-            self.transport.clients.heard(at, now).acked = sqn;
+            self.clients.heard(at, now).acked = sqn;
         } else if sqn.precedes(trail.prev()) || lead.precedes(sqn) {
             counters.clients.acks_dropped.inc();
             self.reply(from, Reply::Reset);
-        } else if self.transport.clients.is_full() {
+        } else if self.clients.is_full() {
             counters.clients.clients_refused.inc();
             self.reply(from, Reply::Reset);
         } else {
             counters.clients.acks_rcved.inc();
-            self.transport.greeter.acknowledged(from);
-            let forgotten = self.transport.clients.add(now, from, sqn);
+            self.greeter.acknowledged(from);
+            let forgotten = self.clients.add(now, from, sqn);
             counters.clients.events_dropped.add(u64::from(forgotten));
             counters.clients.clients_connected.inc();
-            counters.clients.num_clients.set(self.transport.clients.len() as u64);
-            self.share_rate(now);
+            counters.clients.num_clients.set(self.clients.len() as u64);
+            self.share_rate(transmitter, now);
             // the first session message tells it soon what it missed meanwhile
-            self.schedule.on_datagram(now);
+            transmitter.begin_silence(now);
         }
     }
 
     /// A client leaves. It is told as one that is dropped: if somebody else has said so, it connects again.
     #[cold]
-    fn on_leave(&mut self, now: Nanos, from: SocketAddrV4) {
-        if let Some(at) = self.transport.clients.find(from) {
-            self.transport.counters.clients.clients_left.inc();
+    fn on_leave(
+        &mut self,
+        packer: &mut Packer,
+        transmitter: &mut Transmitter,
+        now: Nanos,
+        from: SocketAddrV4,
+    ) {
+        if let Some(at) = self.clients.find(from) {
+            self.counters.clients.clients_left.inc();
             self.drop_client(at);
-            self.share_rate(now);
-            self.end_fan(now);
+            self.share_rate(transmitter, now);
+            self.end_fan(packer, transmitter, now);
         }
     }
 
-    fn on_nak(&mut self, now: Nanos, from: SocketAddrV4, numbers: SqnList<'_>) {
+    fn on_nak(
+        &mut self,
+        packer: &Packer,
+        transmitter: &mut Transmitter,
+        now: Nanos,
+        from: SocketAddrV4,
+        numbers: SqnList<'_>,
+    ) {
         let Some(at) = self.client_or_reset(from) else { return };
-        self.asked = now;
-        self.note_naks(numbers.len());
-        let repair_time = self.repair_time();
-        self.counters.nak_pckts_rcved.inc();
-        let client = self.transport.clients.heard(at, now);
+        let repair_time = transmitter.on_nak(now, numbers.len());
+        let room = transmitter.repeat_room(now);
+        let counters = transmitter.counters();
+        counters.nak_pckts_rcved.inc();
+        let client = self.clients.heard(at, now);
         client.naks_rcved += numbers.len() as u64;
-        let config = &self.transport.config;
-        let repeats = self.transport.clients.repeats_or(at, || Source::new_repeats(config));
+        let config = &self.config;
+        let repeats = self
+            .clients
+            .repeats_or(at, || Retransmitter::new(config, config.retransmit_queue_maximum as usize));
         repeats.set_round_trip(repair_time);
-        repeats.on_nak(now, numbers, &self.window, &mut self.repeat_limit, None, &self.counters);
-        self.transport.clients.refresh(at);
-        self.counters.rctlr_rx_msgs.set(self.transport.clients.queued());
+        repeats.on_nak(now, numbers, packer.window(), room, None, counters);
+        self.clients.refresh(at);
+        counters.rctlr_rx_msgs.set(self.clients.queued());
     }
 
-    fn on_client_report(&mut self, now: Nanos, from: SocketAddrV4, trailer: &[u8]) {
+    fn on_client_report(
+        &mut self,
+        packer: &Packer,
+        transmitter: &mut Transmitter,
+        now: Nanos,
+        from: SocketAddrV4,
+        trailer: &[u8],
+    ) {
         let Some(at) = self.client_or_reset(from) else { return };
-        self.transport.clients.heard(at, now);
-        if !self.on_answer(from, trailer) && self.on_report(now, trailer) {
-            let forgotten = self.transport.clients.tell(ClientEvent::TooSlow(from));
-            self.transport.counters.clients.events_dropped.add(u64::from(forgotten));
+        self.clients.heard(at, now);
+        if !transmitter.on_answer(from, trailer)
+            && transmitter.on_report(now, trailer, packer.window().unsent())
+        {
+            let forgotten = self.clients.tell(ClientEvent::TooSlow(from));
+            self.counters.clients.events_dropped.add(u64::from(forgotten));
         }
     }
 
     /// The place of a client; who is none is told so.
     fn client_or_reset(&mut self, from: SocketAddrV4) -> Option<usize> {
-        let found = self.transport.clients.find(from);
+        let found = self.clients.find(from);
         if found.is_none() {
-            self.transport.counters.clients.dgrams_dropped_client.inc();
+            self.counters.clients.dgrams_dropped_client.inc();
             self.reply(from, Reply::Reset);
         }
         found

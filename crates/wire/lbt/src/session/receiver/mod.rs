@@ -1,23 +1,33 @@
 mod doubt;
+mod evidence;
+mod gaps;
+mod liveness;
 mod packets;
+mod transport;
 
+pub(crate) use gaps::NAK_NUMBERS_MAX;
+pub(crate) use liveness::later;
 pub(crate) use packets::{Arrived, Standing};
+pub use transport::ReceiverTransport;
 
-use super::backoff::Retries;
-use super::loss::LossMap;
 use super::runs::{RunId, Runs, Standing as RunStanding};
-use crate::config::{ConfigError, NakLaw, Order, ReceiverConfig};
-use crate::congestion::{Pulse, Report, Reporter};
-use crate::delivery::{Delivery, EndReason, Sink, SubscribeError};
+use super::tally;
+use crate::authentication::{Keys, Sealer};
+use crate::config::{ConfigError, Order, ReceiverConfig};
+use crate::congestion::{Pulse, Reporter};
+use crate::delivery::{Delivery, DeliverySink, EndReason, SubscribeError};
 use crate::encryption::{Decryptor, PayloadKeys, SessionName};
-use crate::presence::{Answer, Answers, Query};
+use crate::error::WireError;
+use crate::presence::{Answers, Query};
 use crate::wire::extension::{SUBTYPE_PULSE, SUBTYPE_REPORT, emit_extension, find_extension};
-use counters::table::{LbmDelivery, LbtrmReceiver};
+use counters::table::{LbmDelivery, ReliableReceiver};
 use doubt::Doubt;
-use packets::{EndSaid, LASTING, Trail};
+use evidence::Evidence;
+use gaps::Gaps;
+use liveness::Liveness;
+use packets::{EndSaid, LASTING};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
-use std::time::Duration;
 use units::{Nanos, Rng, Sqn};
 
 /// The receiving side of one transport session, with the topics of it that somebody subscribed to:
@@ -28,32 +38,20 @@ use units::{Nanos, Rng, Sqn};
 /// that starts again has another session id.
 pub struct Receiver<T> {
     /// What the transport has of its own: the session's name, what is said to the source.
-    pub(crate) transport: T,
+    transport: T,
     phase: Phase,
     /// The first number of this receiver.
     base: u64,
     /// The number after the highest one heard of.
     next: u64,
-    /// What is below is known to have been sent, of more than one packet: of the rest only the one says so that is the
-    /// highest.
-    certain: u64,
-    /// What is missing below is given up in time.
-    proven: u64,
-    /// When the highest came.
-    raised: Nanos,
-    trail: Trail,
+    evidence: Evidence,
     /// That the session ends, as a datagram said while others were missing, or farther ones were here.
     end_said: Option<EndSaid>,
     /// From when on what came with such a datagram may be dropped once more.
     end_refuted: Nanos,
     /// Where the session goes on that has ended, as its numbers were not true for a while.
     goes_on: Option<Sqn>,
-    loss: LossMap,
-    /// When what is found missing now is first NAKed: numbers found within one wait share it.
-    nak_timer: Nanos,
-    /// NAKs that may still be sent, and until when.
-    nak_credit: usize,
-    nak_credit_until: Nanos,
+    gaps: Gaps,
     /// The number that comes next for who has received this session before.
     resume: Option<Sqn>,
     /// Why the session is over, if it is.
@@ -62,57 +60,28 @@ pub struct Receiver<T> {
     doubt: Doubt,
     /// Which run of the source it is, if that says so.
     runs: Runs,
-    pub(crate) repair: Repair,
-    pub(crate) heard: Nanos,
-    /// That moment, if it was put off last.
-    pardoned: Nanos,
-    /// When gaps last got time anew.
-    gaps_pardoned: Nanos,
+    liveness: Liveness,
+    /// Bytes of datagrams that were taken.
+    bytes: u64,
+    /// Datagrams that were not missing any more.
+    duplicates: u64,
     delivery: Delivery,
     /// Decrypts datagrams, where that is wanted.
     decryptor: Option<Box<Decryptor>>,
     /// 0 without: all that a datagram of plain messages is asked.
     encryption: u8,
+    /// Checks what comes in and signs what goes out, where that is wanted.
+    sealer: Option<Box<Sealer>>,
     /// What receivers report for congestion control; silent without pulses of the source.
     reporter: Reporter,
     /// What the source has asked.
     answers: Answers,
     rng: Rng,
-    /// The numbers of the NAK that is due.
-    pub(crate) naks: Vec<Sqn>,
-    law: NakLaw,
-    initial: Duration,
-    retries: Retries,
-    suppress: Duration,
-    generation: Duration,
-    pub(crate) activity: Duration,
-    send_naks: bool,
     late_start: bool,
     jump_max: u64,
-    pub(crate) counters: Arc<LbtrmReceiver>,
-}
-
-/// What a receiver says with a NAK of no numbers.
-pub(crate) enum Said {
-    /// For congestion control.
-    Report(Report),
-    /// To a source that asks who receives a topic.
-    Answer(Answer),
-}
-
-impl Said {
-    /// Appends it.
-    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
-        match self {
-            Said::Report(report) => emit_extension(out, SUBTYPE_REPORT, &report.emit()),
-            Said::Answer(answer) => answer.emit(out),
-        }
-    }
-}
-
-/// When something began that is to last for `whole` and has `left` of it to go.
-pub(crate) fn later(now: Nanos, left: Duration, whole: Duration) -> Nanos {
-    Nanos(now.0.saturating_sub(crate::config::ns(whole.saturating_sub(left))))
+    /// What is being handed out.
+    out: Vec<u8>,
+    counters: Arc<ReliableReceiver>,
 }
 
 /// One session as its receiver has it; the counters are those of all sessions together.
@@ -138,10 +107,12 @@ pub struct Repair {
 
 /// How far a session has come at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// Nothing was heard that sets the first number.
     Waiting,
+    /// It has begun.
     Live,
+    /// It is over.
     Ended,
 }
 
@@ -156,24 +127,18 @@ pub struct Feedback<'a> {
     pub is_second: bool,
 }
 
-/// Numbers in one NAK packet: what an Ethernet frame carries, a keyed code included.
-pub(crate) const NAK_NUMBERS_MAX: usize = 357;
-/// Numbers NAKed within one initial back-off; more than any link carries in that time.
-const NAK_BURST_MAX: usize = 2_048;
-/// Least time over which the burst is counted.
-const NAK_BURST_SPAN_MIN: Duration = Duration::from_micros(100);
-
-impl<T> Receiver<T> {
-    /// A receiver that has heard nothing yet. `seed` is where its random waits come from.
+impl<T: ReceiverTransport> Receiver<T> {
+    /// A receiver that has heard nothing yet. `seed` is where its random waits come from; what it sends has at most
+    /// `out_max` bytes.
     ///
     /// # Errors
     /// The first option that is out of range or contradicts another.
     pub(crate) fn with_transport(
         config: &ReceiverConfig,
-        transport: T,
+        (transport, out_max): (T, usize),
         seed: u64,
         now: Nanos,
-        counters: Arc<LbtrmReceiver>,
+        counters: Arc<ReliableReceiver>,
         delivery_counters: Arc<LbmDelivery>,
     ) -> Result<Receiver<T>, ConfigError> {
         config.check()?;
@@ -186,48 +151,76 @@ impl<T> Receiver<T> {
             phase: Phase::Waiting,
             base: 0,
             next: 0,
-            certain: 0,
-            proven: 0,
-            raised: Nanos::ZERO,
-            trail: Trail::default(),
+            evidence: Evidence::default(),
             end_said: None,
             end_refuted: Nanos::ZERO,
             goes_on: None,
-            loss: LossMap::new(config.maximum_gaps as usize, u64::from(config.maximum_missing)),
-            nak_timer: Nanos::ZERO,
-            nak_credit: NAK_BURST_MAX,
-            nak_credit_until: Nanos::ZERO,
+            gaps: Gaps::new(config, counters.clone()),
             resume: None,
             end_reason: None,
             doubt: Doubt::NONE,
             runs: Runs::new(),
-            repair: Repair::default(),
-            heard: now,
-            pardoned: Nanos::NEVER,
-            gaps_pardoned: Nanos::ZERO,
+            liveness: Liveness::new(now, config.activity_timeout),
+            bytes: 0,
+            duplicates: 0,
             delivery: Delivery::new(&config.delivery, delivery_counters),
             decryptor: None,
             encryption: 0,
+            sealer: None,
             reporter,
             answers,
             rng,
-            naks: Vec::with_capacity(NAK_NUMBERS_MAX),
-            law: config.nak_law,
-            initial: config.nak_initial_backoff_interval,
-            retries: Retries::new(config.nak_backoff_interval, config.nak_generation_interval),
-            suppress: config.nak_suppress_interval,
-            generation: config.nak_generation_interval,
-            activity: config.activity_timeout,
-            send_naks: config.send_naks,
             late_start: config.late_start,
             jump_max: u64::from(config.maximum_missing),
+            out: Vec::with_capacity(out_max),
             counters,
         })
     }
 
+    /// What the transport has of its own.
+    #[inline]
+    pub(crate) fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The same to be changed.
+    #[inline]
+    pub(crate) fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Takes only what is signed from now on, and signs what it sends.
+    pub fn authenticate(&mut self, keys: Keys) {
+        self.sealer = Some(Box::new(Sealer::new(keys, self.transport.source())));
+    }
+
+    /// Goes on with other keys, if it has some at all: what is signed from now on is signed with the new one, and
+    /// only what is signed with one of `keys` is taken.
+    pub fn rekey(&mut self, keys: Keys) {
+        Sealer::rekey(&mut self.sealer, keys);
+    }
+
+    /// A datagram without its keyed code, if it must have one; whether it must.
+    ///
+    /// # Errors
+    /// It is not signed as it must be.
+    #[inline]
+    pub(crate) fn open<'a>(&self, datagram: &'a [u8]) -> Result<(&'a [u8], bool), WireError> {
+        match &self.sealer {
+            None => Ok((datagram, false)),
+            Some(sealer) => Ok((sealer.open(datagram)?, true)),
+        }
+    }
+
+    /// The source was heard.
+    #[inline]
+    pub(crate) fn hear(&mut self, now: Nanos) {
+        self.liveness.hear(now);
+    }
+
     /// Takes only messages that are encrypted from now on.
     pub(crate) fn decrypt_as(&mut self, name: SessionName, keys: PayloadKeys) {
-        self.decryptor = Some(Box::new(Decryptor::new(keys, name, self.activity)));
+        self.decryptor = Some(Box::new(Decryptor::new(keys, name, self.liveness.timeout())));
         self.encryption = 1;
     }
 
@@ -334,11 +327,11 @@ impl<T> Receiver<T> {
     /// to say it again and again. What is not answered is not missing by that word alone; if it is, more is asked for next.
     #[cold]
     fn probe(&mut self, now: Nanos, jump: u64) {
-        let is_answered = self.next == 0 || !self.loss.contains(self.next - 1);
+        let is_answered = self.next == 0 || !self.gaps.contains(self.next - 1);
         if is_answered && let Some(length) = self.doubt.next_probe(self.next, jump) {
             let end = self.next + length;
             self.miss(now, end);
-            (self.certain, self.proven, self.raised) = (self.next, self.next, now);
+            self.evidence.probe(now, self.next);
             self.next = end;
         }
     }
@@ -347,13 +340,9 @@ impl<T> Receiver<T> {
     fn miss(&mut self, now: Nanos, end: u64) {
         let jump = end - self.next;
         if jump > 0 {
-            let due = self.first_nak_due(now);
             self.delivery.note_jump(self.next);
-            let given_up = self.loss.add(self.next, end, now, due);
-            self.counters.lost.add(jump);
+            self.gaps.add(now, self.next, end, &mut self.rng);
             self.reporter.on_loss(now, jump, &mut self.rng);
-            self.counters.unrecovered_bound.add(given_up);
-            self.repair.given_up += given_up;
         }
     }
 
@@ -371,7 +360,7 @@ impl<T> Receiver<T> {
     /// Takes note of the run of a packet, which says that numbers before `end` were sent. Whether the packet is to be
     /// taken; if not, the session may be over.
     #[inline(never)]
-    pub(crate) fn is_of_this_run<S: Sink>(
+    pub(crate) fn is_of_this_run<S: DeliverySink>(
         &mut self,
         now: Nanos,
         run: Option<RunId>,
@@ -379,7 +368,7 @@ impl<T> Receiver<T> {
         sink: &mut S,
     ) -> bool {
         self.runs.arriving = run;
-        match self.runs.judge(now, self.phase == Phase::Waiting, self.heard, run, end) {
+        match self.runs.judge(now, self.phase == Phase::Waiting, self.liveness.heard(), run, end) {
             RunStanding::Taken => return true,
             RunStanding::Past => self.counters.before_start.inc(),
             RunStanding::Restarted => self.end(EndReason::Restarted, sink),
@@ -395,8 +384,17 @@ impl<T> Receiver<T> {
     /// What this session has cost to repair, and what of it was lost.
     #[must_use]
     pub fn repair(&self) -> Repair {
-        let datagrams = self.next.saturating_sub(self.base);
-        Repair { datagrams, missing: self.loss.missing(), heard: self.heard, ..self.repair }
+        let repaired = self.gaps.repaired();
+        Repair {
+            datagrams: self.next.saturating_sub(self.base),
+            bytes: self.bytes,
+            missing: self.gaps.missing(),
+            naks_sent: repaired.naks_sent,
+            recovered: repaired.recovered,
+            given_up: repaired.given_up,
+            duplicates: self.duplicates,
+            heard: self.liveness.heard(),
+        }
     }
 
     /// Numbers of a topic from `first`, with which its stream began, up to the next one; none if it has not begun.
@@ -410,41 +408,128 @@ impl<T> Receiver<T> {
         Sqn(self.next as u32).prev()
     }
 
+    /// Takes a datagram that arrived from the source, or from the group.
+    ///
+    /// # Errors
+    /// What is wrong with it; it was counted and dropped whole, and nothing of it was delivered.
+    #[inline]
+    pub fn on_datagram<S: DeliverySink>(
+        &mut self,
+        now: Nanos,
+        from: SocketAddrV4,
+        datagram: &[u8],
+        sink: &mut S,
+    ) -> Result<(), WireError> {
+        match T::take(self, now, from, datagram, sink) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.refuse(error)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, error: WireError) -> WireError {
+        if self.transport.on_refused(&error) {
+            tally::dropped(&self.counters, &error);
+        }
+        error
+    }
+
+    /// Does what is due: gives up what is too old; ends a session that fell silent, or that the transport gives up.
+    /// What is to be sent comes out of [`Receiver::poll_transmit`] afterwards.
+    pub fn on_wakeup<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
+        if self.phase == Phase::Live {
+            self.age(now, sink);
+        }
+        if self.phase != Phase::Ended
+            && let Some(reason) = self.transport.failure(now, self.phase, self.liveness.heard())
+        {
+            self.end(reason, sink);
+        }
+    }
+
     /// Does what is due in a session that has begun: gives up what is too old, ends a session that fell
     /// silent.
-    pub(crate) fn age<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
-        let count = self.loss.give_up_older(now, self.generation, self.proven);
-        self.counters.unrecovered_tmo.add(count);
-        self.repair.given_up += count;
+    fn age<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
+        self.gaps.give_up_older(now, self.evidence.proven());
         if now >= self.end_due() {
             self.believe_end();
         }
         self.advance(now, sink);
-        if self.phase == Phase::Live && now >= self.heard + self.activity {
+        if self.phase == Phase::Live && now >= self.liveness.expiry() {
             self.end(EndReason::TimedOut, sink);
         }
     }
 
-    /// The numbers of the next NAK, if one is due; empty if none is.
-    pub(crate) fn next_naks(&mut self, now: Nanos) -> &[Sqn] {
-        self.naks.clear();
-        if now < self.loss.next_due() || self.phase != Phase::Live {
-            return &self.naks;
+    /// The next NAK, report or answer to send, or what else the transport says to the source, if one is due; to be called
+    /// until there is none.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
+        // Asked after each datagram, nearly always in vain.
+        if now < self.transmit_due() { None } else { self.transmit(now) }
+    }
+
+    /// When something may be due to be sent.
+    #[inline]
+    fn transmit_due(&self) -> Nanos {
+        let said = self.transport.write_due_at().min(self.gaps.nak_due());
+        said.min(self.reporter.due()).min(self.answers.due())
+    }
+
+    #[inline(never)]
+    fn transmit(&mut self, now: Nanos) -> Option<Feedback<'_>> {
+        if self.phase == Phase::Ended {
+            return None;
         }
-        if now >= self.nak_credit_until {
-            self.nak_credit = NAK_BURST_MAX;
-            self.nak_credit_until = now + self.initial.max(NAK_BURST_SPAN_MIN);
+        let highest = self.highest();
+        if !self.transport.write_due(now, highest, &mut self.out) {
+            self.write_feedback(now)?;
         }
-        let count_max = self.nak_credit.min(NAK_NUMBERS_MAX);
-        let wait = self.retries.draw(self.law, &mut self.rng);
-        self.loss.collect_due(now, wait, count_max, &mut self.naks);
-        if !self.naks.is_empty() {
-            self.nak_credit -= self.naks.len();
-            self.counters.nak_pckts_sent.inc();
-            self.counters.naks_sent.add(self.naks.len() as u64);
-            self.repair.naks_sent += self.naks.len() as u64;
+        Some(self.lend_feedback())
+    }
+
+    /// Writes a NAK, a report or an answer, if one is due.
+    fn write_feedback(&mut self, now: Nanos) -> Option<()> {
+        if self.phase != Phase::Live {
+            return None;
         }
-        &self.naks
+        self.out.clear();
+        let numbers = self.gaps.next_naks(now, &mut self.rng);
+        if !numbers.is_empty() {
+            self.transport.write_nak(numbers, &mut self.out);
+            return Some(());
+        }
+        if now >= self.reporter.due()
+            && let Some(report) = self.reporter.report(now, self.next)
+        {
+            self.counters.reports_sent.inc();
+            self.transport.write_empty_nak(&mut self.out);
+            emit_extension(&mut self.out, SUBTYPE_REPORT, &report.emit());
+            return Some(());
+        }
+        let answer = self.answers.poll(now)?;
+        self.counters.queries_answered.inc();
+        self.transport.write_empty_nak(&mut self.out);
+        answer.emit(&mut self.out);
+        Some(())
+    }
+
+    /// Hands out what was written.
+    fn lend_feedback(&mut self) -> Feedback<'_> {
+        if let Some(sealer) = &self.sealer {
+            sealer.append(&mut self.out);
+        }
+        let (to, is_second) = self.transport.feedback_to();
+        Feedback { to, datagram: &self.out, is_second }
+    }
+
+    /// Hands out what `write` writes with the highest number that was heard of, if it does.
+    pub(crate) fn lend_written(
+        &mut self,
+        write: impl FnOnce(&mut T, Sqn, &mut Vec<u8>) -> bool,
+    ) -> Option<Feedback<'_>> {
+        let highest = self.highest();
+        write(&mut self.transport, highest, &mut self.out).then(|| self.lend_feedback())
     }
 
     /// Takes what congestion control says with session message `sm_sqn`, and what the source asks.
@@ -460,54 +545,41 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// What is due to be said without a NAK.
-    pub(crate) fn next_said(&mut self, now: Nanos) -> Option<Said> {
-        if self.phase != Phase::Live {
-            return None;
+    /// When [`Receiver::on_wakeup`] and [`Receiver::poll_transmit`] are to be called at the latest.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        let own = self.transport.due(self.phase, self.liveness.heard());
+        match self.phase {
+            Phase::Ended => Nanos::NEVER,
+            Phase::Waiting => own,
+            Phase::Live => {
+                let gaps = self.gaps.due(self.evidence.proven());
+                own.min(self.reporter.due())
+                    .min(self.answers.due())
+                    .min(gaps)
+                    .min(self.liveness.expiry())
+                    .min(self.end_due())
+            }
         }
-        if now >= self.reporter.due()
-            && let Some(report) = self.reporter.report(now, self.next)
-        {
-            self.counters.reports_sent.inc();
-            return Some(Said::Report(report));
-        }
-        let answer = self.answers.poll(now)?;
-        self.counters.queries_answered.inc();
-        Some(Said::Answer(answer))
-    }
-
-    /// When there is something to do in a session that has begun.
-    pub(crate) fn live_due(&self) -> Nanos {
-        let mut nak = self.loss.next_due();
-        if self.nak_credit == 0 {
-            nak = nak.max(self.nak_credit_until);
-        }
-        let give_up = self.loss.next_give_up(self.generation, self.proven);
-        let said = self.reporter.due().min(self.answers.due());
-        nak.min(said).min(give_up).min(self.heard + self.activity).min(self.end_due())
     }
 
     /// When an end is believed that was said, if the session says nothing before.
     fn end_due(&self) -> Nanos {
-        if self.end_said.is_none() { Nanos::NEVER } else { self.heard + LASTING.min(self.activity / 2) }
+        let wait = LASTING.min(self.liveness.timeout() / 2);
+        if self.end_said.is_none() { Nanos::NEVER } else { self.liveness.heard() + wait }
     }
 
-    /// Whoever drives this was stopped, and has taken what arrived meanwhile. A source that was stopped as well
-    /// gets a quarter of its time-out to be heard again, once, and what is missing half of the generation interval.
-    pub(crate) fn pardon(&mut self, now: Nanos, timeout: Duration) {
-        let earliest = later(now, timeout / 4, timeout);
-        if self.heard < earliest && self.heard != self.pardoned {
-            (self.heard, self.pardoned) = (earliest, earliest);
-        }
-        // Who is always late gets no more time than that.
-        if now >= self.gaps_pardoned + self.generation * 2 {
-            self.gaps_pardoned = now;
-            self.loss.detected_after(later(now, self.generation / 2, self.generation));
-        }
+    /// Whoever drives this was stopped, and has taken what arrived meanwhile: nobody is given up for the silence of
+    /// that time alone. A source that was stopped as well gets a quarter of its time-out to be heard again, once, and
+    /// what is missing half of the generation interval.
+    pub fn after_pause(&mut self, now: Nanos) {
+        let timeout = self.transport.after_pause(now, self.phase).unwrap_or(self.liveness.timeout());
+        self.liveness.pardon(now, timeout);
+        self.gaps.pardon(now);
     }
 
     /// Ends the session from this side: what waits is delivered, then every topic's stream ends.
-    pub fn close<S: Sink>(&mut self, sink: &mut S) {
+    pub fn close<S: DeliverySink>(&mut self, sink: &mut S) {
         if self.phase != Phase::Ended {
             self.end(EndReason::Closed, sink);
         }
@@ -543,13 +615,13 @@ impl<T> Receiver<T> {
     /// Datagrams missing now.
     #[must_use]
     pub fn missing(&self) -> u64 {
-        self.loss.missing()
+        self.gaps.missing()
     }
 
-    /// Memory held by loss map, held datagrams, messages being put together, topics.
-    pub(crate) fn parts_memory_bytes(&self) -> usize {
-        let scratch = self.naks.capacity() * size_of::<Sqn>();
+    /// Memory held: loss map, held datagrams, messages being put together, topics.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
         let encryption = self.decryptor.as_ref().map_or(0, |d| d.memory_bytes());
-        self.loss.memory_bytes() + self.delivery.memory_bytes() + encryption + scratch
+        self.gaps.memory_bytes() + self.delivery.memory_bytes() + encryption + self.out.capacity()
     }
 }

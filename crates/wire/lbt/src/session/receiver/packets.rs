@@ -1,11 +1,12 @@
 //! What each packet does to the receiver's numbers.
 
-use super::super::backoff::first_wait;
 use super::super::loss::Gap;
 use super::super::tally;
 use super::doubt::ABSURD;
+use super::evidence::COPIES;
+use super::transport::ReceiverTransport;
 use super::{Phase, Receiver};
-use crate::delivery::{EndReason, NEAR, Place, Sink, WIDE_ZERO, widen};
+use crate::delivery::{DeliverySink, EndReason, NEAR, Position, WIDE_ZERO, widen};
 use crate::encryption::is_encrypted;
 use crate::error::{Part, WireError};
 use crate::wire::lbmc;
@@ -13,10 +14,6 @@ use crate::wire::list::{NcfReason, SqnList};
 use std::time::Duration;
 use units::{Nanos, Sqn};
 
-/// Numbers that one packet may have given up by its word alone.
-const FEW: u64 = 16;
-/// Within this time copies of a packet come.
-const COPIES: Duration = Duration::from_millis(10);
 /// Where a session says nothing for so long, an end is believed that one datagram said ahead of what is missing: the wait
 /// between two session messages of a source that is alive is shorter.
 pub(super) const LASTING: Duration = Duration::from_millis(1_250);
@@ -36,16 +33,6 @@ pub(crate) struct Arrived<'a> {
     pub(crate) len: usize,
 }
 
-/// What packets said of the source's trailing edge.
-#[derive(Default)]
-pub(super) struct Trail {
-    /// Which packet told it last.
-    by: u64,
-    told: u64,
-    /// What another had told before.
-    before: u64,
-}
-
 /// A datagram said that the session ends, and that may not be true.
 #[derive(Clone, Copy)]
 pub(super) struct EndSaid {
@@ -63,13 +50,13 @@ pub(crate) enum Standing {
     Past,
 }
 
-impl<T> Receiver<T> {
+impl<T: ReceiverTransport> Receiver<T> {
     /// What a number is to this receiver now.
     pub(crate) fn standing(&self, sqn: Sqn) -> Standing {
         let t = widen(self.next, sqn);
         if self.phase != Phase::Live || t >= self.next {
             Standing::New
-        } else if self.loss.contains(t) {
+        } else if self.gaps.contains(t) {
             Standing::Missing
         } else {
             Standing::Past
@@ -77,7 +64,7 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
-    pub(crate) fn on_data<S: Sink>(
+    pub(crate) fn on_data<S: DeliverySink>(
         &mut self,
         now: Nanos,
         data: Arrived<'_>,
@@ -93,7 +80,7 @@ impl<T> Receiver<T> {
 
     /// The datagram is encrypted, or should be, or begins with something rare.
     #[inline(never)]
-    fn on_covered_data<S: Sink>(
+    fn on_covered_data<S: DeliverySink>(
         &mut self,
         now: Nanos,
         data: Arrived<'_>,
@@ -105,7 +92,7 @@ impl<T> Receiver<T> {
             }
             // Its number is taken: to ask for it again would not help.
             self.on_plain_data(now, Arrived { messages: &[], ..data }, sink)?;
-            self.heard = now;
+            self.hear(now);
             return Err(WireError::NoPayloadKeys);
         };
         let plain = decryptor.open(now, data.sqn, data.messages);
@@ -115,22 +102,22 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
-    fn on_plain_data<S: Sink>(
+    fn on_plain_data<S: DeliverySink>(
         &mut self,
         now: Nanos,
         data: Arrived<'_>,
         sink: &mut S,
     ) -> Result<(), WireError> {
         let count = lbmc::check(data.messages)?;
-        let in_order = data.sqn.0 == self.next as u32 && self.loss.is_empty();
+        let in_order = data.sqn.0 == self.next as u32 && self.gaps.are_none();
         if !in_order || self.phase != Phase::Live {
             return self.on_data_out_of_order(now, data, count, sink);
         }
         let t = self.next;
         self.next = t + 1;
         self.count_accepted(data.len);
-        let place = Place { t, front: t + 1, clear_from: 0, recovered: data.again };
-        self.delivery.on_datagram(place, data.messages, sink);
+        let position = Position { t, front: t + 1, clear_from: 0, recovered: data.again };
+        self.delivery.on_datagram(position, data.messages, sink);
         if self.delivery.needs_care() {
             self.advance(now, sink);
         }
@@ -138,7 +125,7 @@ impl<T> Receiver<T> {
     }
 
     #[inline(never)]
-    fn on_data_out_of_order<S: Sink>(
+    fn on_data_out_of_order<S: DeliverySink>(
         &mut self,
         now: Nanos,
         data: Arrived<'_>,
@@ -159,37 +146,29 @@ impl<T> Receiver<T> {
                 self.end(EndReason::Restarted, sink);
                 return Ok(());
             }
-            self.note_raised(now, t);
+            self.evidence.raise(now, self.next, t);
             self.next = t + 1;
         } else {
             let was_certain = self.is_certain(t);
             if t + 1 < self.next {
-                (self.certain, self.proven) = (self.certain.max(t + 1), self.proven.max(t + 1));
+                self.evidence.bear_out(t + 1);
             }
-            match self.loss.remove(t) {
-                Some(gap) => {
-                    before = Some(gap);
-                    tally::repaired(&self.counters, now.since(gap.detected), gap.naks, recovered);
-                    self.repair.recovered += u64::from(recovered);
-                    if !recovered {
-                        self.reporter.on_late();
-                        if t + 1 == self.next {
-                            self.doubt.refute();
-                        }
-                    } else if gap.naks > 0 {
-                        self.retries.on_repaired(now, gap.asked);
-                    }
-                }
-                None => {
-                    tally::unwanted(&self.counters, t < self.base);
-                    self.repair.duplicates += u64::from(t >= self.base);
-                    if !recovered && was_certain && self.doubt.is_settled(now, self.next, t + 1) {
-                        self.end_run(t + 1, sink);
-                        return Ok(());
-                    }
-                    self.give_up_below(widen(t, data.trail), t);
-                    self.advance(now, sink);
+            before = self.gaps.fill(now, t, recovered);
+            if before.is_none() {
+                tally::unwanted(&self.counters, t < self.base);
+                self.duplicates += u64::from(t >= self.base);
+                if !recovered && was_certain && self.doubt.is_settled(now, self.next, t + 1) {
+                    self.end_run(t + 1, sink);
                     return Ok(());
+                }
+                self.give_up_below(widen(t, data.trail), t);
+                self.advance(now, sink);
+                return Ok(());
+            }
+            if !recovered {
+                self.reporter.on_late();
+                if t + 1 == self.next {
+                    self.doubt.refute();
                 }
             }
         }
@@ -204,8 +183,8 @@ impl<T> Receiver<T> {
             self.refute_end(now, t);
         }
         self.delivery.expect_answer(is_answer);
-        let place = Place { t, front: self.front(), clear_from: self.loss.end_below(t), recovered };
-        self.delivery.on_datagram(place, data.messages, sink);
+        let position = Position { t, front: self.front(), clear_from: self.gaps.end_below(t), recovered };
+        self.delivery.on_datagram(position, data.messages, sink);
         self.delivery.expect_answer(false);
         if self.delivery.ended_at() == Some(t) {
             let is_in_place = self.front() >= t && t + 1 == self.next;
@@ -221,7 +200,7 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    pub(crate) fn on_session_message<S: Sink>(
+    pub(crate) fn on_session_message<S: DeliverySink>(
         &mut self,
         now: Nanos,
         lead: Sqn,
@@ -236,12 +215,12 @@ impl<T> Receiver<T> {
                 self.end(EndReason::Restarted, sink);
                 return Ok(());
             }
-            self.note_raised(now, end);
+            self.evidence.raise(now, self.next, end);
             self.next = end;
         } else if end == self.next {
             self.doubt.refute();
-            if now >= self.raised + COPIES {
-                (self.certain, self.proven) = (end, end);
+            if self.evidence.is_past_copies(now) {
+                self.evidence.settle(end);
                 if self.end_said.is_some_and(|said| said.t + 1 == end) {
                     self.believe_end();
                 }
@@ -255,7 +234,7 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    pub(crate) fn on_ncf<S: Sink>(
+    pub(crate) fn on_ncf<S: DeliverySink>(
         &mut self,
         now: Nanos,
         reason: NcfReason,
@@ -275,10 +254,9 @@ impl<T> Receiver<T> {
         for sqn in numbers.iter() {
             let t = widen(self.next, sqn);
             if reason != NcfReason::DoNotRetry {
-                self.loss.put_off(t, self.suppress);
-            } else if self.loss.refuse(t) {
-                self.counters.unrecovered_ncf.inc();
-                self.repair.given_up += 1;
+                self.gaps.put_off(t);
+            } else {
+                self.gaps.refuse(t);
             }
         }
         self.give_up_below(widen(self.next, trail), BY_CONFIRMATION);
@@ -342,7 +320,7 @@ impl<T> Receiver<T> {
     }
 
     /// An original came whose number was here before, or was given up; by a network that is not the first to bring it.
-    pub(crate) fn on_copy<S: Sink>(&mut self, now: Nanos, sqn: Sqn, sink: &mut S) {
+    pub(crate) fn on_copy<S: DeliverySink>(&mut self, now: Nanos, sqn: Sqn, sink: &mut S) {
         let end = widen(self.next, sqn) + 1;
         if self.doubt.is_settled(now, self.next, end) {
             self.end_run(end, sink);
@@ -352,58 +330,29 @@ impl<T> Receiver<T> {
     /// Numbers that were passed, up to `end`, are believed: the source has begun anew. Or it has not, and goes on with
     /// what never came and was given up, as numbers far ahead were believed before that were not its own.
     #[cold]
-    fn end_run<S: Sink>(&mut self, end: u64, sink: &mut S) {
+    fn end_run<S: DeliverySink>(&mut self, end: u64, sink: &mut S) {
         self.goes_on = self.delivery.goes_on_from(end).map(|first| Sqn(first as u32));
         self.end(EndReason::Restarted, sink);
     }
 
-    pub(super) fn first_nak_due(&mut self, now: Nanos) -> Nanos {
-        if !self.send_naks {
-            return Nanos::NEVER;
-        }
-        if self.nak_timer <= now {
-            self.nak_timer = now + first_wait(self.law, self.initial, &mut self.rng);
-        }
-        self.nak_timer
-    }
-
-    /// A packet says that everything below `end` was sent. So few are missing in time if it alone says so; more are asked
-    /// for, and are missing only when another packet has borne it out.
-    fn note_raised(&mut self, now: Nanos, end: u64) {
-        self.proven = if end - self.next <= FEW { end } else { self.next };
-        self.certain = self.next;
-        self.raised = now;
-    }
-
     /// Whether more than one packet tells that a number was sent; while nothing is missing, all that came before do.
     fn is_certain(&self, t: u64) -> bool {
-        self.loss.is_empty() || t < self.certain
+        self.gaps.are_none() || t < self.evidence.certain()
     }
 
-    /// The source has nothing below `trail` any more, packet `by` says. That is believed as far as the packet before said so
-    /// too: one may be forged.
+    /// The source has nothing below `trail` any more, packet `by` says.
     fn give_up_below(&mut self, trail: u64, by: u64) {
-        // A copy bears nothing out.
-        if by != self.trail.by {
-            self.trail = Trail { by, told: trail, before: self.trail.told };
-        }
-        let believed = trail.min(self.proven).min(self.trail.before);
-        let count = self.loss.give_up_below(believed);
-        self.counters.unrecovered_txw.add(count);
-        self.repair.given_up += count;
+        self.gaps.give_up_below(self.evidence.on_trail(trail, by));
     }
 
     /// The session ends, as was said: nothing follows that could bear out what that says of the rest.
     #[cold]
     pub(super) fn believe_end(&mut self) {
         let Some(EndSaid { t, trail }) = self.end_said.take() else { return };
-        if self.loss.remove(t).is_some() {
-            // It had come, and is missing no more.
-            self.counters.out_of_order.inc();
-        }
+        self.gaps.withdraw(t);
         self.delivery.end_at(t);
-        (self.certain, self.proven) = (self.next, self.next);
-        self.trail = Trail { by: t, told: trail, before: trail };
+        self.evidence.settle(self.next);
+        self.evidence.settle_trail(trail, t);
         self.give_up_below(trail, t);
     }
 
@@ -421,22 +370,20 @@ impl<T> Receiver<T> {
     }
 
     /// Gives up the oldest gaps until datagram `t` can be held, or nothing before it is missing.
-    fn make_room<S: Sink>(&mut self, now: Nanos, t: u64, len: usize, count: u32, sink: &mut S) {
-        while self.loss.first().is_some_and(|first| first < t) && !self.delivery.has_room(len, count) {
-            let given_up = self.loss.give_up_first();
-            self.counters.unrecovered_bound.add(given_up);
-            self.repair.given_up += given_up;
+    fn make_room<S: DeliverySink>(&mut self, now: Nanos, t: u64, len: usize, count: u32, sink: &mut S) {
+        while self.gaps.first().is_some_and(|first| first < t) && !self.delivery.has_room(len, count) {
+            self.gaps.give_up_first();
             self.deliver_below(t, now, sink);
         }
     }
 
     /// The lowest number that is neither here nor given up.
     fn front(&self) -> u64 {
-        self.loss.first().unwrap_or(self.next)
+        self.gaps.first().unwrap_or(self.next)
     }
 
     /// Delivers what became final before `t`.
-    fn deliver_below<S: Sink>(&mut self, t: u64, now: Nanos, sink: &mut S) {
+    fn deliver_below<S: DeliverySink>(&mut self, t: u64, now: Nanos, sink: &mut S) {
         self.tell_given_up();
         self.delivery.on_front(self.front().min(t), sink);
         if self.delivery.needs_care() {
@@ -445,9 +392,9 @@ impl<T> Receiver<T> {
     }
 
     fn tell_given_up(&mut self) {
-        while let Some((first, end)) = self.loss.next_given_up() {
+        while let Some((first, end)) = self.gaps.next_given_up() {
             self.delivery.give_up(first, end);
-            self.delivery.note_word(self.certain, self.next.saturating_sub(1));
+            self.delivery.note_word(self.evidence.certain(), self.next.saturating_sub(1));
         }
     }
 
@@ -457,42 +404,38 @@ impl<T> Receiver<T> {
             if t < self.base || t >= self.next {
                 continue;
             }
-            if self.loss.is_empty() {
-                (self.certain, self.proven) = (self.next, self.next);
+            if self.gaps.are_none() {
+                self.evidence.settle(self.next);
             }
-            let due = self.first_nak_due(now);
             let before = before.filter(|(of, _)| *of == t).map(|(_, gap)| gap);
-            self.counters.lost.add(u64::from(self.loss.add_again(t, before, now, due)));
+            self.gaps.add_again(now, t, before, &mut self.rng);
         }
         self.delivery.cared();
     }
 
     /// Delivers what became final, and ends the session if the source said so and all before that is settled.
-    pub(super) fn advance<S: Sink>(&mut self, now: Nanos, sink: &mut S) {
+    pub(super) fn advance<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
         if self.delivery.needs_care() {
             self.ask_again(now, None);
         }
         self.deliver_below(u64::MAX, now, sink);
         let front = self.front();
-        self.counters.missing.set(self.loss.missing());
+        self.gaps.show();
         if self.delivery.ended_at().is_some_and(|t| t < front) {
             self.end(EndReason::Ended, sink);
         }
     }
 
-    pub(crate) fn end<S: Sink>(&mut self, reason: EndReason, sink: &mut S) {
-        let count = self.loss.give_up_below(self.next);
-        self.counters.unrecovered_end.add(count);
-        self.repair.given_up += count;
-        self.counters.missing.set(0);
+    pub(crate) fn end<S: DeliverySink>(&mut self, reason: EndReason, sink: &mut S) {
+        self.gaps.give_up_all(self.next);
         self.phase = Phase::Ended;
         self.end_reason = Some(reason);
         self.tell_given_up();
-        self.delivery.end_session(reason, self.loss.given_up_end(), sink);
+        self.delivery.end_session(reason, self.gaps.given_up_end(), sink);
     }
 
     fn count_accepted(&mut self, len: usize) {
-        self.repair.bytes += len as u64;
+        self.bytes += len as u64;
         self.counters.msgs_rcved.inc();
         self.counters.bytes_rcved.add(len as u64);
     }
