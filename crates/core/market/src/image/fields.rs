@@ -12,7 +12,7 @@ use super::shape::{
 
 /// The fields of an item: ids and contents, in the order in which the fields first came.
 ///
-/// The ids, and where each value stands, are the image's [`Shape`], which images of one record template share.
+/// The ids, and where each value stands, are the image's shape, which images of one record template share.
 /// The values are one block of bytes: a slot for each, and behind the slots what is too long for one. Merging
 /// an update neither searches nor allocates nor moves in the steady state. What a shape has no place for gives
 /// the image a shape of its own for the rest of the message; at its end it gets one that others can share.

@@ -141,7 +141,7 @@ impl Context {
         worked |= self.poll_xdp(self.base.now, handler);
         let looks_directly = self.receiving.descriptors() <= DIRECT_MAX;
         if looks_directly {
-            worked |= self.poll_data(handler);
+            worked |= self.poll_data(self.base.now, handler);
         } else {
             self.watch_sockets()?;
         }
@@ -249,8 +249,7 @@ impl Context {
 
     /// Looks at the data sockets.
     #[inline]
-    fn poll_data(&mut self, handler: &mut impl Handler) -> bool {
-        let now = self.base.now;
+    pub(super) fn poll_data(&mut self, now: Nanos, handler: &mut impl Handler) -> bool {
         let mut worked = self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
         if self.receiving.has_ru() {
             worked |= self.receiving.on_socket_ready::<RuIncoming>(

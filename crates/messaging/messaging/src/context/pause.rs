@@ -16,7 +16,6 @@ use units::Nanos;
 use super::Context;
 use crate::Handler;
 use crate::base::Port;
-use crate::incoming::{Look, RuIncoming};
 
 /// A turn that comes so much later than it was due comes after a pause.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -56,15 +55,7 @@ impl Context {
     fn take_all(&mut self, now: Nanos, handler: &mut impl Handler) {
         for _ in 0..BATCHES_MAX {
             let mut worked = self.poll_xdp(now, handler);
-            worked |= self.receiving.poll_groups(&mut self.base, &mut self.direct, now, handler);
-            worked |= self.receiving.on_socket_ready::<RuIncoming>(
-                &mut self.base,
-                &mut self.direct,
-                now,
-                (0, Look::Direct),
-                handler,
-            );
-            worked |= self.receiving.poll_tcp(&mut self.base, &mut self.direct, handler);
+            worked |= self.poll_data(now, handler);
             // A ring is not judged before it was read to its end, however many turns that takes.
             self.receiving.poll_ipc(&mut self.base, &mut self.direct, handler);
             if !worked {
