@@ -226,7 +226,7 @@ def loss(binary, transport, datagram=1472, rate=1_000_000, seconds=5, percent=5)
     """A run under loss; what came of it. Nothing may be lost for good."""
     name = 'loss%d' % os.getpid()
     settings = ['preset=throughput', 'wait=block']
-    settings += ['transport_%s_datagram_max_size_bytes=%d' % (t, datagram) for t in ('lbtrm', 'lbtru')]
+    settings += ['%s.datagram_max_size_bytes=%d' % (t, datagram) for t in ('lbtrm', 'lbtru')]
     with Lab.up(name, 2, mtu=1500 if datagram <= 1472 else 9000) as lab:
         lab.drop(percent)
         with Run(lab, binary, transport, 1, rate, seconds, settings, BURST) as run:

@@ -89,8 +89,8 @@ class World:
         }
         if self.rng.random() < 0.5:
             # Time-outs that most pauses outlast.
-            for key in ('lbtrm_activity', 'lbtru_activity', 'lbtru_client_activity', 'tcp_receiver_stopped', 'lbtipc_receiver_stopped'):
-                settings['transport_%s_timeout_us' % key] = 3000000
+            for key in ('lbtrm.activity', 'lbtru.activity', 'lbtru.client_activity', 'tcp.receiver_stopped', 'ipc.receiver_stopped'):
+                settings['%s_timeout_us' % key] = 3000000
             settings['lbtrm.sm_maximum_interval_us'] = 500000
         return ['%s=%s' % item for item in settings.items()]
 

@@ -247,9 +247,9 @@ mod tests {
             "lbtrm.retransmit_rate_limit_bits_per_second=0".to_owned(),
             "linger_us=0".to_owned(),
         ];
-        for port in ["lbtrm_source_port", "tcp_port"] {
-            settings.push(format!("transport_{port}_low=30000"));
-            settings.push(format!("transport_{port}_high=40000"));
+        for port in ["lbtrm.source_port", "tcp.port"] {
+            settings.push(format!("{port}_low=30000"));
+            settings.push(format!("{port}_high=40000"));
         }
         let config = MessagingConfig::load(None, settings).expect("sound");
         let mut context = Context::standalone(&config).expect("loopback is there");

@@ -37,9 +37,9 @@ fn settings(test: usize, more: &[&str]) -> Vec<CString> {
         format!("lbtrm.multicast_address=239.255.98.{test}"),
         format!("lbtrm.destination_port={port}"),
     ];
-    let ports = ["lbtrm_source_port", "tcp_port", "lbtru_port", "lbtru_receiver_port"];
+    let ports = ["lbtrm.source_port", "tcp.port", "lbtru.port", "lbtru.receiver_port"];
     for (end, number) in [("low", 30_000), ("high", 40_000)] {
-        settings.extend(ports.iter().map(|port| format!("transport_{port}_{end}={number}")));
+        settings.extend(ports.iter().map(|port| format!("{port}_{end}={number}")));
     }
     settings.extend(more.iter().map(|text| (*text).to_owned()));
     settings.into_iter().map(|text| CString::new(text).expect("no zeros")).collect()

@@ -17,8 +17,8 @@ SLOW = {
 
 def place(**more):
     ports = {
-        'transport_%s_%s' % (port, end): number
-        for port in ('tcp_port', 'lbtru_port', 'lbtru_receiver_port')
+        '%s_%s' % (port, end): number
+        for port in ('tcp.port', 'lbtru.port', 'lbtru.receiver_port')
         for end, number in (('low', 30000), ('high', 40000))
     }
     return {**settings(), **ports, **more}

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use rwf::{DataType, Dictionary};
@@ -15,7 +16,7 @@ pub struct FieldRules {
 }
 
 /// The rules themselves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct RuleTable {
     /// A bit a field id, taken as u16.
     rmtes: Box<[u64; 1024]>,
@@ -25,6 +26,14 @@ pub(super) struct RuleTable {
 impl Default for RuleTable {
     fn default() -> Self {
         RuleTable { rmtes: Box::new([0; 1024]), ripples_to: HashMap::new() }
+    }
+}
+
+/// How many there are: the table is long, and each image has one.
+impl fmt::Debug for RuleTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rmtes: u32 = self.rmtes.iter().map(|bits| bits.count_ones()).sum();
+        f.debug_struct("RuleTable").field("rmtes", &rmtes).field("ripples", &self.ripples_to.len()).finish()
     }
 }
 
