@@ -92,6 +92,8 @@ impl Wire {
         self.follow(core, now, sink);
         self.establish(core, now, sink);
         self.read(core, now, reads, sink);
+        // The application may have taken its time with what was read.
+        let now = clock::monotonic();
         if core.next_wakeup() <= now {
             core.on_wakeup(now, sink);
         }
@@ -339,7 +341,15 @@ impl Wire {
         reads: usize,
         sink: &mut F,
     ) {
-        for _ in 0..reads {
+        let mut now = now;
+        for at in 0..reads {
+            if at > 0 {
+                now = clock::monotonic();
+                // A ping must not wait until all is read that comes meanwhile.
+                if core.next_wakeup() <= now {
+                    return;
+                }
+            }
             let Some(Link::Stands(stream)) = &mut self.link else { return };
             let ended = match stream.read(&mut self.read_buffer) {
                 Ok(Moved::Bytes(count)) => {

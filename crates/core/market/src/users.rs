@@ -72,6 +72,8 @@ pub enum Denial {
     Position,
     /// Not from this address.
     Address,
+    /// As many of the user's class are logged in as may be at a time.
+    Connections,
 }
 
 impl Denial {
@@ -80,6 +82,7 @@ impl Denial {
     pub fn code(self) -> StateCode {
         match self {
             Denial::Application => StateCode::DACS_USER_ACCESS_DENIED,
+            Denial::Connections => StateCode::EXCEEDED_MAX_MOUNTS_PER_USER,
             _ => StateCode::NOT_ENTITLED,
         }
     }
@@ -93,6 +96,7 @@ impl fmt::Display for Denial {
             Denial::Application => "this user may not log in with this application id",
             Denial::Position => "this user may not log in at this position",
             Denial::Address => "this user may not log in from this address",
+            Denial::Connections => "as many connections as this user's class may have are logged in",
         })
     }
 }
@@ -159,13 +163,15 @@ impl Gate {
     /// Whether somebody may log in; who may not is remembered.
     pub(crate) fn admit(&mut self, credentials: &Credentials) -> Result<(), Denial> {
         let result = self.users.judge(credentials);
-        if let Err(why) = result {
-            if self.denied.len() == DENIED_MAX {
-                self.denied.pop_front();
-            }
-            self.denied.push_back((credentials.clone(), why));
+        result.inspect_err(|why| self.note_denied(credentials, *why))
+    }
+
+    /// Somebody may not log in, and is remembered.
+    pub(crate) fn note_denied(&mut self, credentials: &Credentials, why: Denial) {
+        if self.denied.len() == DENIED_MAX {
+            self.denied.pop_front();
         }
-        result
+        self.denied.push_back((credentials.clone(), why));
     }
 
     /// Who may log in.

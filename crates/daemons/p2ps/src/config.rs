@@ -1,12 +1,30 @@
+use std::collections::HashSet;
 use std::time::Duration;
 
 use config::Complaint;
 use daemon::ThreadConfig;
 use market::IntakeConfig;
-use market::p2ps::ServerConfig;
+use market::p2ps::{ClientClass, ServerConfig};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
+
+config::section! {
+    /// What the clients of some users may have. A user is of the first class that names it.
+    pub struct ClassConfig {
+        /// What logs and status pages call it.
+        name: String, required, length 1..=255;
+        /// Names of users; one that ends with `*` stands for all that begin so.
+        users: Vec<String>, required, length 1..=100_000;
+        /// The least time between two updates of one item, in place of every update; the later ones bring the newest
+        /// values. 0 for every update.
+        update_interval_ms: u16 = 0;
+        /// Most item streams that one client may have open, if that is less than p2ps.client_streams_max.
+        streams_max: u32 = 500_000, range 1..=10_000_000;
+        /// Most clients of the class that may be logged in at a time.
+        connections_max: u32 = 1_000_000, range 1..=1_000_000;
+    }
+}
 
 config::section! {
     /// The point-to-point server: consumers connect here.
@@ -74,6 +92,12 @@ config::section! {
         tick_after_ms: u32 = 2_000, range 0..=3_600_000;
         /// A client whose oldest byte has waited so long is disconnected; 0 for never.
         disconnect_after_ms: u32 = 0, range 0..=86_400_000;
+        /// Rates that clients may ask for in place of every update (docs/guides/slow-clients.md): an update of an item
+        /// at most once in so many milliseconds, with the newest values. Each service that has every update offers
+        /// them as qualities of its own.
+        conflated_intervals_ms: Vec<u16> = [], range 1..=65_535, length 0..=64;
+        /// Classes of users, in the order in which they are looked at.
+        class: Vec<ClassConfig>;
         /// Services of whose items an update changes only the fields that it has. In others a field's old value
         /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
         /// have to be told the same: `ripples` of `source_distributor.services`.
@@ -87,6 +111,18 @@ config::section! {
         thread: ThreadConfig;
     }
     check = P2psConfig::check;
+}
+
+impl ClassConfig {
+    fn core(&self) -> ClientClass {
+        ClientClass {
+            name: self.name.clone(),
+            users: self.users.clone(),
+            interval_ms: self.update_interval_ms,
+            streams_max: self.streams_max as usize,
+            connections_max: self.connections_max as usize,
+        }
+    }
 }
 
 impl P2psConfig {
@@ -103,6 +139,13 @@ impl P2psConfig {
                 ["conflate_above_ms", "disconnect_after_ms"],
                 "a client would be disconnected before it is sent the newest values",
             ));
+        }
+        let mut names = HashSet::new();
+        for (at, class) in self.class.iter().enumerate() {
+            if !names.insert(&class.name) {
+                complaints
+                    .push(Complaint::new([format!("class.{at}.name")], "each class has a name of its own"));
+            }
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
@@ -147,6 +190,8 @@ impl P2psConfig {
             posts_outstanding_max: self.posts_outstanding_max as usize,
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
+            conflated_intervals_ms: self.conflated_intervals_ms.clone(),
+            classes: self.class.iter().map(ClassConfig::core).collect(),
         }
     }
 }
@@ -180,6 +225,26 @@ mod tests {
         let on = on.expect("legal");
         assert!(on.conflate_above_bytes.is_some_and(|bytes| bytes > on.room_bytes));
         assert!(on.conflate_above.is_some() && on.conflate_above < on.disconnect_after);
+    }
+
+    #[test]
+    fn a_user_is_of_the_first_class_that_names_it() {
+        let text = "conflated_intervals_ms = [100, 1_000]\n\
+                    [[class]]\nname = \"desk\"\nusers = [\"desk-*\", \"ann\"]\nupdate_interval_ms = 250\n\
+                    [[class]]\nname = \"others\"\nusers = [\"*\"]\nstreams_max = 10\nconnections_max = 3";
+        let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
+        let core = load(text).expect("legal").value.core();
+        assert_eq!(core.conflated_intervals_ms, [100, 1_000]);
+        let class =
+            |user: &str| core.classes.iter().find(|class| class.names(user)).map(|class| &*class.name);
+        assert_eq!(
+            ["desk-1", "ann", "anna", ""].map(class),
+            [Some("desk"), Some("desk"), Some("others"), Some("others")]
+        );
+        let others = &core.classes[1];
+        assert_eq!((others.interval_ms, others.streams_max, others.connections_max), (0, 10, 3));
+        let twins = load(&text.replace("others", "desk")).expect_err("twice").to_string();
+        assert!(twins.contains("each class has a name of its own"), "{twins}");
     }
 
     #[test]

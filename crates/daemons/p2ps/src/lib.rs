@@ -24,5 +24,5 @@ mod rssl_to_market;
 mod server;
 mod websocket;
 
-pub use crate::config::P2psConfig;
+pub use crate::config::{ClassConfig, P2psConfig};
 pub use server::PointToPointServer;

@@ -467,7 +467,7 @@ fn describe_client(
         client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
         "id": client.client.0, "state": state_of(client),
-        "user": client.user, "position": client.position, "application": client.application,
+        "user": client.user, "class": client.class, "position": client.position, "application": client.application,
         "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
         "step": if client.conflated_since.is_some() { "conflated" } else { "tick" },

@@ -195,6 +195,7 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
         vec![ServiceConfig { name, id, posts: PostsConfig::Cache, ripples: true }];
     config.p2ps.rssl_port = args.rssl_port;
     config.p2ps.websocket_port = args.websocket_port;
+    config.p2ps.conflated_intervals_ms = vec![100, 200, 500, 1_000, 5_000];
     config.admin.port = Some(args.admin_port);
     // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
     let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;

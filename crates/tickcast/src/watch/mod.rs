@@ -15,6 +15,7 @@ use client::{
     StandbyServerConfig, WarmStandbyConfig, WebSocketConfig,
 };
 use net::clock;
+use rwf::{Qos, Rate};
 use units::Nanos;
 
 use self::item::{Watched, WatchedName};
@@ -76,6 +77,10 @@ pub(crate) struct WatchArgs {
     /// Prints one JSON object a line for each event, and at the end the final image of each item.
     #[arg(long)]
     json: bool,
+    /// Asks for at most so many updates of each item in a second, with the newest values, in place of every update. The
+    /// server gives the nearest lower rate that it offers (p2ps.conflated_intervals_ms).
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate, conflicts_with = "snapshot")]
+    rate: Option<f64>,
     /// Asks for images without updates, and ends when all have come.
     #[arg(long)]
     snapshot: bool,
@@ -152,6 +157,14 @@ pub(crate) fn run(args: &WatchArgs) -> Result<(), Failure> {
     session.verdict().and_then(|()| verdict(args, &items))
 }
 
+/// Updates in a second.
+fn rate(text: &str) -> Result<f64, String> {
+    let number: f64 =
+        text.parse().map_err(|_| "a number of updates in a second, such as 2 or 0.5".to_owned())?;
+    let is_possible = (0.02..=1_000.0).contains(&number);
+    is_possible.then_some(number).ok_or_else(|| "from 0.02 to 1000 updates in a second".to_owned())
+}
+
 fn standby(args: &WatchArgs) -> WarmStandbyConfig {
     let server = |host: &HostPort| StandbyServerConfig { hosts: vec![host.clone()], services: Vec::new() };
     WarmStandbyConfig {
@@ -167,11 +180,15 @@ fn subscribe(args: &WatchArgs, consumer: &mut Source) -> Result<Vec<Watched>, Fa
     let mut seen = std::collections::HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
     let mut items = Vec::new();
+    let rate = |interval_ms| Qos { rate: Rate::TimeConflated(interval_ms), ..Qos::REAL_TIME };
+    let interval_ms = args.rate.map(|rate| (1_000.0 / rate).ceil().min(f64::from(u16::MAX)) as u16);
     for (tag, name) in names.into_iter().enumerate() {
         let spec = ItemRequestSpec {
             domain: name.domain,
             streaming: !args.snapshot,
             tag: tag as u64,
+            qos: interval_ms.map(rate),
+            worst_qos: interval_ms.map(|_| rate(u16::MAX)),
             ..ItemRequestSpec::new(&args.service, &name.name)
         };
         let handle =

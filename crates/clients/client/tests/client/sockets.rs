@@ -50,6 +50,10 @@ enum Order {
 
 impl TestServer {
     pub(crate) fn start() -> TestServer {
+        TestServer::start_with(ServerConfig::default())
+    }
+
+    fn start_with(config: ServerConfig) -> TestServer {
         let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, to_do) = mpsc::channel();
@@ -59,7 +63,7 @@ impl TestServer {
             let poller = Poller::new().expect("descriptors");
             let waker = net::Waker::new(poller.registrar(), Token(2)).expect("descriptors");
             started.send(waker.clone()).expect("it is awaited");
-            serve(&listener, poller, &waker, &to_do, &tell);
+            serve(&config, &listener, poller, &waker, (&to_do, &tell));
         });
         let waker = waker.recv().expect("the thread has started");
         TestServer { port, orders, heard, thread: Some(thread), waker }
@@ -125,13 +129,13 @@ impl Handler for Answering<'_> {
 }
 
 fn serve(
+    config: &ServerConfig,
     listener: &TcpListener,
     mut poller: Poller,
     waker: &net::Waker,
-    orders: &Receiver<Order>,
-    tell: &Sender<Vec<u8>>,
+    (orders, tell): (&Receiver<Order>, &Sender<Vec<u8>>),
 ) {
-    let params = Arc::new(ServerConfig::default().check().expect("good"));
+    let params = Arc::new(config.clone().check().expect("good"));
     let mut handler = Answering { manners: Manners::default(), tell };
     let (mut peer, mut deaf, mut buffer): (Option<Peer>, bool, _) = (None, false, vec![0; READS]);
     poller.registrar().add(listener, Token(0), Interest::Read).expect("a descriptor");
@@ -362,6 +366,31 @@ fn a_channel_that_nobody_reads_stops_reading_and_loses_nothing() {
     }
     assert!((50..50 + (4_096 + 6_147) / 20).contains(&most), "{most}");
     drop(channel);
+}
+
+/// A server takes a client for gone that is busy with what it has read and says nothing meanwhile.
+#[test]
+fn a_slow_application_is_interrupted_for_the_ping_though_more_is_there_to_be_read() {
+    const UPDATES: usize = 4_000;
+    let server = TestServer::start_with(ServerConfig { ping_timeout_min_s: 1, ..ServerConfig::default() });
+    let config = ConsumerConfig { read_buffer_bytes: 4_096, ping_timeout_s: 1, ..config(&server) };
+    let mut consumer = Consumer::new(&config).expect("resources");
+    consumer.subscribe("S", "I").expect("new");
+    until(&mut consumer, |event| is_item(event, true));
+    for n in 0..UPDATES {
+        server.say(&update(5, &fields(n as i64)));
+    }
+    let (mut all, mut most) = (0, 0);
+    while all < UPDATES {
+        let before = all;
+        consumer.work(&mut |event| {
+            all += usize::from(is_item(&event, false));
+            std::thread::sleep(Duration::from_micros(300));
+        });
+        most = most.max(all - before);
+    }
+    // Pings are a third of a second apart; 16 reads hold more than 2,000 updates.
+    assert!(most < 1_400, "{most} updates without a look at the time");
 }
 
 fn provider(server: &TestServer, change: impl FnOnce(&mut ProviderConfig)) -> Provider {

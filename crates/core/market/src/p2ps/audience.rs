@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rwf::{DecodeError, EncodeError, StreamState, UpdateMsg};
+use rwf::{DecodeError, EncodeError, Qos, Rate, StreamState, UpdateMsg};
 
 use super::base::Watcher;
 use crate::encoding::Encoding;
@@ -28,6 +28,8 @@ pub(super) struct Form {
     pub(super) is_snapshot: bool,
     /// What becomes of the stream when its data is no longer good.
     pub(super) on_suspect: OnSuspect,
+    /// It gets one update in so many milliseconds; 0 for every update.
+    pub(super) interval_ms: u16,
 }
 
 /// What a client has said at login about data that cannot be trusted.
@@ -110,10 +112,14 @@ impl Form {
 
     /// A refresh in this form.
     pub(super) fn refresh<'r>(&self, bytes: &'r [u8], room: &'r mut FormRoom) -> Result<&'r [u8], Unusable> {
-        if self.view.is_none() && !self.is_snapshot {
+        if self.view.is_none() && !self.is_snapshot && self.interval_ms == 0 {
             return Ok(bytes);
         }
         let mut msg = rwf::RefreshMsg::parse(bytes)?;
+        if self.interval_ms > 0 {
+            let qos = msg.qos.unwrap_or(Qos::REAL_TIME);
+            msg.qos = Some(Qos { rate: Rate::TimeConflated(self.interval_ms), ..qos });
+        }
         if let Some(view) = &self.view {
             (msg.payload, _) = restrict(view, msg.container_type, msg.payload, &mut room.payload)?;
         }
@@ -175,7 +181,7 @@ struct AudienceIndex {
 }
 
 /// A form as it is told from others: views that are equal are one ([`Views::share`](crate::view::Views::share)).
-type FormKey = (usize, bool, bool, usize, bool, OnSuspect);
+type FormKey = (usize, bool, bool, usize, bool, OnSuspect, u16);
 
 /// With so many streams their places are noted, with a quarter of them no longer.
 const INDEXED_MIN: usize = 64;
@@ -183,8 +189,10 @@ const INDEXED_MIN: usize = 64;
 impl Form {
     fn key(&self) -> FormKey {
         let view = self.view.as_ref().map_or(0, |view| Arc::as_ptr(view) as usize);
-        let Form { key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, .. } = *self;
-        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect)
+        let Form {
+            key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms, ..
+        } = *self;
+        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms)
     }
 }
 
@@ -524,6 +532,7 @@ mod tests {
             part_bytes: 100,
             is_snapshot: false,
             on_suspect,
+            interval_ms: 0,
         }
     }
 

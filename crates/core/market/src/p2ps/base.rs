@@ -37,6 +37,43 @@ pub struct ServerConfig {
     pub unrippled: BTreeSet<String>,
     /// Of clean-ups that concern many streams or items, so many are done in one turn.
     pub cleanups_per_turn: usize,
+    /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
+    pub conflated_intervals_ms: Vec<u16>,
+    /// Classes of users. A user is of the first that names it, or of none.
+    pub classes: Vec<ClientClass>,
+}
+
+/// What the clients of some users may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientClass {
+    /// What logs and status pages call it.
+    pub name: String,
+    /// Names of users; one that ends with `*` stands for all that begin so.
+    pub users: Vec<String>,
+    /// The least time in milliseconds between two updates of a stream; 0 for every update.
+    pub interval_ms: u16,
+    /// The most item streams that one of its clients may have open.
+    pub streams_max: usize,
+    /// The most of its clients that may be logged in at a time.
+    pub connections_max: usize,
+}
+
+impl ClientClass {
+    /// Whether it names a user.
+    #[must_use]
+    pub fn names(&self, user: &str) -> bool {
+        self.users.iter().any(|name| match name.strip_suffix('*') {
+            Some(begin) => user.starts_with(begin),
+            None => name == user,
+        })
+    }
+}
+
+impl ServerConfig {
+    /// The place of a user's class.
+    pub(super) fn class_of(&self, user: &str) -> Option<usize> {
+        self.classes.iter().position(|class| class.names(user))
+    }
 }
 
 impl Default for ServerConfig {
@@ -57,6 +94,8 @@ impl Default for ServerConfig {
             posts_outstanding_max: 100_000,
             unrippled: BTreeSet::new(),
             cleanups_per_turn: 2_000,
+            conflated_intervals_ms: Vec::new(),
+            classes: Vec::new(),
         }
     }
 }

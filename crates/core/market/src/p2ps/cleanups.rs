@@ -196,7 +196,7 @@ impl WatchedItems {
                 let state = State::new(StreamState::ClosedRecover, DataState::Suspect)
                     .because(StateCode::SOURCE_UNKNOWN, "the service is no longer offered");
                 let status = self.closing_status(key.as_key(), state);
-                self.on_closed(index, &status, sink);
+                self.on_closed(now, index, &status, sink);
             }
         }
     }

@@ -9,6 +9,7 @@ use units::Nanos;
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
+use super::paced::PacedStream;
 use crate::users::Credentials;
 
 /// What is to be known of a client's connection: how it takes what is long, and where it is.
@@ -34,6 +35,8 @@ impl Default for ClientProfile {
 pub(super) struct Client {
     pub(super) profile: ClientProfile,
     pub(super) login: Option<Login>,
+    /// The place of its user's class.
+    pub(super) class: Option<usize>,
     /// Open directory streams.
     pub(super) directories: Vec<DirectoryRequest>,
     /// Open item streams.
@@ -45,6 +48,8 @@ pub(super) struct Client {
     pub(super) due: VecDeque<i32>,
     /// How it is served if it does not keep up.
     pub(super) conflation: Conflation,
+    /// Streams that are sent one update in an interval.
+    pub(super) paced: HashMap<i32, PacedStream>,
     /// What is left of its last message.
     pub(super) continuation: Option<Continuation>,
     /// What the services here are to it, if it has several servers for them.
@@ -66,6 +71,13 @@ pub(super) struct Stream {
     pub(super) conversation: Option<u64>,
     /// The number of the item's first update that was not sent, while there is one.
     pub(super) changed_from: Option<NonZeroU32>,
+    /// When that came, in milliseconds of a clock that begins again at 0 after 49 days.
+    pub(super) changed_at_ms: u32,
+}
+
+/// The time as [`Stream::changed_at_ms`] has it.
+pub(super) fn clock_ms(now: Nanos) -> u32 {
+    (now.0 / 1_000_000) as u32
 }
 
 /// How a client is served that does not keep up.
@@ -84,6 +96,7 @@ impl Client {
     pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<Stream> {
         let stream = self.streams.remove(&stream_id)?;
         self.conflation.changed -= usize::from(stream.changed_from.is_some());
+        self.paced.remove(&stream_id);
         Some(stream)
     }
 
@@ -112,6 +125,8 @@ pub struct ClientInfo<'a> {
     pub streams: usize,
     /// It has paused all its streams.
     pub is_paused: bool,
+    /// The class of its user; empty if it has none.
+    pub class: &'a str,
     /// Since when its updates are conflated because it reads too slowly, if they are.
     pub conflated_since: Option<Nanos>,
     /// Streams that have changed and are sent the newest values when there is room.

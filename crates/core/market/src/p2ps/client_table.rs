@@ -12,9 +12,26 @@ use rwf::PostUserInfo;
 use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
-use super::client::{Client, ClientProfile, Continuation, Login, Measurement};
+use super::client::{Client, ClientProfile, Continuation, Login, Measurement, clock_ms};
+use super::paced::Paced;
 use super::sink::ServerSink;
-use crate::users::Credentials;
+use crate::users::{Credentials, Denial};
+
+/// What a stream was not sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lacked {
+    /// How many updates.
+    pub(super) updates: u64,
+    /// When the first of them came, as [`Stream::changed_at_ms`](super::client::Stream::changed_at_ms).
+    pub(super) since_ms: u32,
+}
+
+impl Lacked {
+    /// For how long the first of them has waited, in milliseconds.
+    pub(super) fn waited_ms(self, now: Nanos) -> u16 {
+        u16::try_from(clock_ms(now).wrapping_sub(self.since_ms)).unwrap_or(u16::MAX)
+    }
+}
 
 /// The clients.
 pub(super) struct Clients {
@@ -24,13 +41,18 @@ pub(super) struct Clients {
     round_trips: VecDeque<(Nanos, ClientId)>,
     /// Clients for which images have begun to be due.
     pub(super) due_clients: Vec<ClientId>,
+    /// Changed streams that wait until their interval is over.
+    pub(super) paced: Paced,
+    /// How many clients of each class are logged in.
+    of_class: BTreeMap<usize, usize>,
     counters: Arc<Counters>,
 }
 
 impl Clients {
     pub(super) fn new(config: Arc<ServerConfig>, counters: Arc<Counters>) -> Clients {
         let (all, round_trips, due_clients) = (BTreeMap::new(), VecDeque::new(), Vec::new());
-        Clients { config, all, round_trips, due_clients, counters }
+        let (paced, of_class) = (Paced::default(), BTreeMap::new());
+        Clients { config, all, round_trips, due_clients, paced, of_class, counters }
     }
 
     #[inline]
@@ -111,16 +133,41 @@ impl Clients {
     }
 
     /// A stream that has changed is about to be sent newer values, or waits for something else; `last` is the number of
-    /// its item's last update. Returns how many it was not sent.
-    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) -> u64 {
-        let Some(client) = self.all.get_mut(&watcher.client) else { return 0 };
-        let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return 0 };
-        let Some(from) = stream.changed_from.take() else { return 0 };
+    /// its item's last update.
+    pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) -> Lacked {
+        let known = self.all.get_mut(&watcher.client);
+        let Some(client) = known else { return Lacked::default() };
+        let known = client.streams.get_mut(&watcher.stream_id);
+        let Some((stream, from)) = known.and_then(|s| s.changed_from.take().map(|from| (s, from))) else {
+            return Lacked::default();
+        };
         // Where numbers began again it is one more, which does no harm.
-        let lacked = 1 + u64::from(last.get().wrapping_sub(from.get()));
+        let updates = 1 + u64::from(last.get().wrapping_sub(from.get()));
         client.conflation.changed -= 1;
-        client.conflation.updates += lacked;
-        lacked
+        client.conflation.updates += updates;
+        Lacked { updates, since_ms: stream.changed_at_ms }
+    }
+
+    /// Whether a client of this user may log in beside those of its class that are, if it is not one of them.
+    ///
+    /// # Errors
+    /// There are as many as there may be.
+    pub(super) fn admit_of_class(&self, client: ClientId, credentials: &Credentials) -> Result<(), Denial> {
+        let Some(at) = self.config.class_of(&credentials.user) else { return Ok(()) };
+        let is_counted = self.get(client).is_some_and(|known| known.class == Some(at));
+        let count = self.of_class.get(&at).copied().unwrap_or_default();
+        let has_room = is_counted || count < self.config.classes[at].connections_max;
+        if has_room { Ok(()) } else { Err(Denial::Connections) }
+    }
+
+    /// A client that is logged in is of another class than before.
+    pub(super) fn count_class(&mut self, before: Option<usize>, after: Option<usize>) {
+        if let Some(count) = before.and_then(|at| self.of_class.get_mut(&at)) {
+            *count -= 1;
+        }
+        if let Some(at) = after {
+            *self.of_class.entry(at).or_default() += 1;
+        }
     }
 
     /// Whether a client's login says that all its streams pause.
@@ -137,7 +184,9 @@ impl Clients {
         request: &LoginRequest<'_>,
         credentials: Credentials,
     ) {
+        let class = self.config.class_of(&credentials.user);
         let Some(known) = self.all.get_mut(&client) else { return };
+        let class_before = std::mem::replace(&mut known.class, class);
         let mut login = Login::of(request, credentials);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         login.role = known.login.as_ref().and_then(|before| before.role);
@@ -151,6 +200,7 @@ impl Clients {
         }
         let is_first = known.login.replace(login).is_none();
         self.count_clients(i64::from(is_first));
+        self.count_class(class_before, class);
     }
 }
 

@@ -22,14 +22,17 @@ impl PointToPoint {
         let (streams, private) = (HashMap::new(), HashMap::new());
         let (continuation, service_roles) = (None, BTreeMap::new());
         let (due, conflation) = (VecDeque::new(), Conflation::default());
+        let (class, paced) = (None, HashMap::new());
         let new = Client {
             profile,
             login,
+            class,
             directories,
             streams,
             private,
             due,
             conflation,
+            paced,
             continuation,
             service_roles,
         };
@@ -40,6 +43,7 @@ impl PointToPoint {
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.items.clients.remove(client) else { return };
         self.items.clients.count_clients(-i64::from(gone.login.is_some()));
+        self.items.clients.count_class(gone.class, None);
         self.items.clients.count_conflated(-i64::from(gone.conflation.since.is_some()));
         gone.login
             .as_ref()

@@ -109,7 +109,7 @@ impl PointToPoint {
             let last = item.updates;
             let lacked = self.items.clients.settle_change(watcher, last);
             if is_known {
-                self.items.send_newest(index, &form, watcher, lacked, sink);
+                self.items.send_newest(now, index, &form, (watcher, lacked), sink);
             }
             self.items.table[index].forget_changes();
         } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {

@@ -75,11 +75,11 @@ impl WatchedItems {
     #[inline]
     fn apply(&mut self, now: Nanos, index: usize, kind: Kind, body: &[u8], sink: &mut impl ServerSink) {
         let result = match kind {
-            Kind::Update => self.apply_update(index, body, sink),
+            Kind::Update => self.apply_update(now, index, body, sink),
             Kind::Refresh => self.apply_refresh(now, index, body, sink).map_err(Unusable::from),
             Kind::Status => self.apply_status(now, index, body, sink).map_err(Unusable::from),
             Kind::Close => {
-                self.on_closed(index, body, sink);
+                self.on_closed(now, index, body, sink);
                 Ok(())
             }
             Kind::Generic => self.apply_generic(index, body, sink).map_err(Unusable::from),
@@ -117,6 +117,7 @@ impl WatchedItems {
     #[inline]
     fn apply_update(
         &mut self,
+        now: Nanos,
         index: usize,
         body: &[u8],
         sink: &mut impl ServerSink,
@@ -125,9 +126,9 @@ impl WatchedItems {
         let msg = UpdateMsg::parse(body)?;
         let is_kept = msg.do_not_conflate || msg.do_not_cache;
         if is_kept && self.table[index].audience.changed_count() > 0 {
-            self.send_pending(index, sink);
+            self.send_pending(now, index, sink);
         }
-        let WatchedItems { table: items, counters, rules, form_room, refused, .. } = self;
+        let WatchedItems { table: items, clients, counters, rules, form_room, refused, .. } = self;
         let item = &mut items[index];
         item.forget_changes();
         item.cached.on_update(&msg, rules)?;
@@ -153,7 +154,10 @@ impl WatchedItems {
                 }
             };
             let refused_before = refused.len();
-            if may_refuse {
+            if may_refuse && form.interval_ms > 0 {
+                let its_turn = clients.split_by_turn(now, watchers, form.interval_ms, refused);
+                sink.fan_out_update(&its_turn, bytes, refused);
+            } else if may_refuse {
                 sink.fan_out_update(watchers, bytes, refused);
             } else {
                 sink.fan_out(watchers, bytes);
@@ -163,7 +167,7 @@ impl WatchedItems {
         }
         if !refused.is_empty() {
             item.cached.track_changes(Some(&msg));
-            self.note_changes(index);
+            self.note_changes(now, index);
         }
         result
     }
@@ -197,7 +201,7 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         let msg = StatusMsg::parse(body)?;
-        self.send_pending(index, sink);
+        self.send_pending(now, index, sink);
         let item = &mut self.table[index];
         item.cached.on_status(&msg);
         self.count_suspect(index);
@@ -369,7 +373,7 @@ impl WatchedItems {
             });
         }
         match StatusMsg::parse(status)?.state {
-            Some(state) if state.stream != StreamState::Open => self.on_closed(index, status, sink),
+            Some(state) if state.stream != StreamState::Open => self.on_closed(now, index, status, sink),
             state => {
                 self.on_input(index, Input::Wait);
                 // Without a state it says that the image takes its time, which is nothing to watchers.

@@ -85,7 +85,7 @@ impl Progress {
 }
 
 /// A service as clients get it: the dictionary comes from this server, whatever the provider says.
-fn as_served(offer: &Definition) -> Definition {
+fn as_served(config: &ServerConfig, offer: &Definition) -> Definition {
     let names = || [FIELDS_NAME, ENUMS_NAME].map(str::to_owned).to_vec();
     let mut definition = offer.clone();
     definition.info.dictionaries_provided = names();
@@ -96,6 +96,7 @@ fn as_served(offer: &Definition) -> Definition {
     if !definition.info.capabilities.contains(&Domain::DICTIONARY) {
         definition.info.capabilities.insert(0, Domain::DICTIONARY);
     }
+    config.add_conflated(&mut definition);
     definition
 }
 
@@ -359,7 +360,7 @@ impl Instances {
         let refresh = DirectoryRefresh::parse(&refresh).map_err(UpstreamError::Directory)?;
         directory.apply_refresh(&refresh).map_err(UpstreamError::Directory)?;
         items.sources.sessions.insert(session, msg.instance);
-        let services = directory.services().map(as_served).collect();
+        let services = directory.services().map(|offer| as_served(&self.config, offer)).collect();
         let (offers, ids) = items.sources.renumber(now, msg.instance, services, sink);
         let instance = items.sources.instances.entry(msg.instance).or_insert_with(|| Instance {
             directory: source,

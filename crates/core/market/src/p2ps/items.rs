@@ -13,7 +13,8 @@ use units::Nanos;
 
 use super::audience::{Form, FormRoom, Group};
 use super::base::{ServerConfig, Watcher};
-use super::client_table::Clients;
+use super::client::clock_ms;
+use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
 use super::life::Phase;
@@ -92,7 +93,7 @@ impl WatchedItems {
 impl WatchedItems {
     /// Streams of an item were not sent its last update.
     #[cold]
-    pub(super) fn note_changes(&mut self, index: usize) {
+    pub(super) fn note_changes(&mut self, now: Nanos, index: usize) {
         let mut refused = std::mem::take(&mut self.refused);
         self.counters.updates_conflated.add(refused.len() as u64);
         for watcher in refused.drain(..) {
@@ -101,15 +102,19 @@ impl WatchedItems {
             let item = &mut self.table[index];
             if stream.index == index && item.audience.change(watcher, &stream.form) {
                 stream.changed_from = Some(item.updates);
+                stream.changed_at_ms = clock_ms(now);
                 client.conflation.changed += 1;
-                self.clients.enqueue_due(watcher);
+                match stream.form.interval_ms {
+                    0 => self.clients.enqueue_due(watcher),
+                    _ => self.clients.await_turn(watcher),
+                }
             }
         }
         self.refused = refused;
     }
 
     /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
-    pub(super) fn send_pending(&mut self, index: usize, sink: &mut impl ServerSink) {
+    pub(super) fn send_pending(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {
             return;
         };
@@ -118,7 +123,7 @@ impl WatchedItems {
             for watcher in watchers {
                 let lacked = self.clients.settle_change(watcher, last);
                 if is_known {
-                    self.send_newest(index, &form, watcher, lacked, sink);
+                    self.send_newest(now, index, &form, (watcher, lacked), sink);
                 }
             }
         }
@@ -129,20 +134,22 @@ impl WatchedItems {
     /// changed, or the image if an update cannot say it or the data is suspect.
     pub(super) fn send_newest(
         &mut self,
+        now: Nanos,
         index: usize,
         form: &Form,
-        watcher: Watcher,
-        lacked: u64,
+        (watcher, lacked): (Watcher, Lacked),
         sink: &mut impl ServerSink,
     ) {
+        self.clients.begin_interval(now, watcher, form.interval_ms);
         let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
         let (cached, key) = (&items[index].cached, items[index].key.as_key());
         if cached.state_to_send().data == DataState::Suspect {
             // After a suspect state comes an image, not an update.
             return self.send_image(index, form, &[watcher], false, sink);
         }
-        let since = cached.version().saturating_sub(lacked);
-        let bytes = match cached.encode_changes(key, since, None, scratch) {
+        let since = cached.version().saturating_sub(lacked.updates);
+        let waited_ms = form.conflation_info.then(|| lacked.waited_ms(now));
+        let bytes = match cached.encode_changes(key, since, waited_ms, scratch) {
             Conflated::Update(bytes) => bytes,
             Conflated::Nothing => return,
             Conflated::NeedsImage => return self.send_image(index, form, &[watcher], false, sink),
@@ -195,8 +202,8 @@ impl WatchedItems {
     }
 
     /// The item is closed upstream: its streams end with that status.
-    pub(super) fn on_closed(&mut self, index: usize, status: &[u8], sink: &mut impl ServerSink) {
-        self.send_pending(index, sink);
+    pub(super) fn on_closed(&mut self, now: Nanos, index: usize, status: &[u8], sink: &mut impl ServerSink) {
+        self.send_pending(now, index, sink);
         let item = self.remove(index);
         let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);

@@ -77,7 +77,12 @@ impl PointToPoint {
         }
         let address = known.profile.address;
         let credentials = Credentials::of(request, (address != 0).then(|| Ipv4Addr::from_bits(address)));
-        if let Err(denial) = self.gate.admit(&credentials) {
+        let admitted = self.gate.admit(&credentials);
+        let admitted = admitted.and_then(|()| {
+            let result = self.items.clients.admit_of_class(client, &credentials);
+            result.inspect_err(|denial| self.gate.note_denied(&credentials, *denial))
+        });
+        if let Err(denial) = admitted {
             self.deny(client, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
             return Err(ClientError::LoginDenied(denial));
         }

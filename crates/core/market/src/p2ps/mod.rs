@@ -6,8 +6,8 @@
 //! - Each watcher sees, in the view that it wants, a refresh, then updates in order without duplicates; after "suspect" it sees a refresh
 //!   before it sees "ok".
 //! - A stream that was paused, or sees other fields than before, gets a refresh before it goes on.
-//! - A client that reads too slowly gets the newest values when it has room; nothing else is left out or comes out of
-//!   order.
+//! - A client that reads too slowly gets the newest values when it has room, a stream that asks for conflated data once
+//!   in its interval; nothing else is left out or comes out of order.
 //! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
@@ -40,6 +40,7 @@ mod items;
 mod life;
 mod login;
 mod notices;
+mod paced;
 mod posting;
 mod posts;
 mod prepared;
@@ -59,7 +60,7 @@ mod sweep;
 mod tests;
 mod users;
 
-pub use self::base::{ClientId, ServerConfig, SourceId, Topic, Watcher};
+pub use self::base::{ClientClass, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::ServerSink;
@@ -139,6 +140,7 @@ impl PointToPoint {
         self.items.check_requests(now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
+        self.items.clients.take_turns(now);
         self.items.conversations.check_posts(now, sink);
     }
 
@@ -151,6 +153,7 @@ impl PointToPoint {
             .chain([
                 linger,
                 self.items.clients.next_round_trip(),
+                self.items.clients.next_turn(),
                 self.items.conversations.posts.next_deadline(),
             ])
             .chain([
@@ -249,6 +252,7 @@ impl PointToPoint {
             is_logged_in: c.login.is_some(),
             streams: c.stream_count(),
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
+            class: c.class.and_then(|at| self.config.classes.get(at)).map_or("", |class| &class.name),
             conflated_since: c.conflation.since,
             changed_streams: c.conflation.changed,
             updates_conflated: c.conflation.updates,

@@ -81,7 +81,7 @@ impl WatchedItems {
         if !key.is_plain() && !self.sources.instances.get(&instance).is_some_and(Instance::has_keys_in_full) {
             let key = item.key.clone();
             let status = self.closing_status(key.as_key(), KEY_UNKNOWN);
-            self.on_closed(index, &status, sink);
+            self.on_closed(now, index, &status, sink);
             return;
         }
         let can_resume =

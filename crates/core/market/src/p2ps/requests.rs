@@ -1,5 +1,7 @@
 //! Requests for items, one or a batch of them: opened, changed, paused, closed.
 
+use std::borrow::Cow;
+
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
 use rdm::{RdmError, Reply, ToVec};
 use rwf::{AckMsg, CloseMsg, DataState, DataType, Domain, Key, RequestMsg, State, StateCode, StreamState};
@@ -7,7 +9,7 @@ use units::Nanos;
 
 use super::PointToPoint;
 use super::audience::{Form, Newcomer};
-use super::base::{ClientId, Watcher};
+use super::base::{ClientClass, ClientId, Watcher};
 use super::client::Client;
 use super::sink::ServerSink;
 use crate::key::ItemKey;
@@ -64,7 +66,43 @@ impl PointToPoint {
             part_bytes: self.items.clients.profile(client).refresh_part_bytes,
             is_snapshot: !request.streaming,
             on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
+            interval_ms: 0,
         }
+    }
+
+    /// The form with the interval at which a stream is to get updates of an item of a service: that of the quality that
+    /// it gets, or of the client's class if that is longer. A change of an open stream that names no quality keeps what
+    /// it has.
+    pub(super) fn paced_form<'f>(
+        &self,
+        watcher: Watcher,
+        request: &ItemRequest<'_>,
+        service_id: u16,
+        form: &'f Form,
+    ) -> Cow<'f, Form> {
+        if form.is_snapshot {
+            return Cow::Borrowed(form);
+        }
+        let of_class = self.class(watcher.client).map_or(0, |class| class.interval_ms);
+        let range = request.qos_range();
+        let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
+        let of_qos = match (open, range) {
+            (Some(stream), None) => stream.form.interval_ms,
+            _ => {
+                let service = self.items.sources.services.get(&service_id);
+                self.config.interval_of(service.and_then(|s| s.definition.info.best_qos(range)))
+            }
+        };
+        let interval_ms = of_class.max(of_qos);
+        if interval_ms == form.interval_ms {
+            return Cow::Borrowed(form);
+        }
+        Cow::Owned(Form { interval_ms, ..form.clone() })
+    }
+
+    /// The class of a client's user.
+    fn class(&self, client: ClientId) -> Option<&ClientClass> {
+        self.items.clients.get(client)?.class.and_then(|at| self.config.classes.get(at))
     }
 
     /// A request for one item: a new stream, or a change of an open one.
@@ -78,13 +116,14 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
+        let form = self.paced_form(watcher, request, key.service_id, form);
         match self.admit(client, request, key, 0) {
             Ok(_) if self.has_stream(client, request.stream_id) => {
-                self.items.reissue(watcher, form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
             }
             Ok(key) => {
                 let is_paused = request.pause;
-                let (is_snapshot, form) = (!request.streaming, form.clone());
+                let (is_snapshot, form) = (!request.streaming, form.into_owned());
                 self.items.watch(
                     now,
                     key,
@@ -164,12 +203,18 @@ impl PointToPoint {
         };
         let Some(known) = self.items.clients.get(client) else { return Ok(wanted) };
         match self.open_as(known, request.stream_id) {
-            None if known.stream_count() + opened < self.config.client_streams_max => Ok(wanted),
+            None if known.stream_count() + opened < self.streams_max(client) => Ok(wanted),
             None => closed(StateCode::TOO_MANY_ITEMS, "too many open streams on this connection"),
             Some(OpenAs::Private) if request.private_stream => Ok(wanted),
             Some(OpenAs::Item(open)) if open.is_meant_by(&wanted) && !request.private_stream => Ok(wanted),
             Some(_) => closed(StateCode::ALREADY_OPEN, "the stream is open for another item"),
         }
+    }
+
+    /// Most streams that a client may have open.
+    fn streams_max(&self, client: ClientId) -> usize {
+        let of_class = self.class(client).map_or(usize::MAX, |class| class.streams_max);
+        self.config.client_streams_max.min(of_class)
     }
 
     /// What a client's stream is open for.

@@ -14,6 +14,12 @@ use crate::key::ItemKey;
 
 /// Streams.
 impl WatchedItems {
+    /// The id of the service that an open stream is of.
+    pub(super) fn service_of(&self, watcher: Watcher) -> Option<u16> {
+        let stream = self.clients.get(watcher.client)?.streams.get(&watcher.stream_id)?;
+        Some(self.table.get(stream.index)?.key.service)
+    }
+
     /// Changes how an open stream wants its item.
     ///
     /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
@@ -86,7 +92,8 @@ impl WatchedItems {
         let (watcher, serial) = (newcomer.watcher, item.serial);
         if let Some(client) = self.clients.get_mut(watcher.client) {
             let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            let stream = Stream { index, serial, form, is_paused, conversation: None, changed_from: None };
+            let (conversation, changed_from, changed_at_ms) = (None, None, 0);
+            let stream = Stream { index, serial, form, is_paused, conversation, changed_from, changed_at_ms };
             client.streams.insert(watcher.stream_id, stream);
             newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
         }

@@ -42,6 +42,11 @@ impl QosRange {
     }
 }
 
+/// Where a quality stands among others, the best first: by its age, then by its rate.
+pub(super) fn qos_rank(qos: Qos) -> (u32, u32) {
+    (age_rank(qos), rate_rank(qos))
+}
+
 const WORST: u32 = 1 << 16;
 
 fn age_rank(qos: Qos) -> u32 {

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use rwf::{DataType, Domain, Qos};
 
+use super::qos::qos_rank;
 use super::{QosRange, Refusal};
 use crate::OwnedState;
 use crate::number::open_numbers;
@@ -158,6 +159,16 @@ impl Info {
             }
             _ => None,
         }
+    }
+}
+
+impl Info {
+    /// The best quality that the service has among those that are wanted; any will do if there is no range. `None` if
+    /// it has none of them.
+    #[must_use]
+    pub fn best_qos(&self, wanted: Option<QosRange>) -> Option<Qos> {
+        let offered = self.qos.iter().copied();
+        offered.filter(|qos| wanted.is_none_or(|range| range.contains(*qos))).min_by_key(|qos| qos_rank(*qos))
     }
 }
 
