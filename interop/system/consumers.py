@@ -53,11 +53,23 @@ class Item:
         return self.has_image and self.states[-1:] == ['Ok']
 
 
+class ConflatedItem(Item):
+    """One of which an update may stand for several."""
+
+    def on_update(self, seq):
+        self.updates += 1
+        if not self.has_image:
+            self.faults.append('update %s before an image' % seq)
+        elif seq <= self.position:
+            self.faults.append('update %s after %s' % (seq, self.position))
+        self.position = seq
+
+
 class Consumer(Process):
     """A client and what it has told so far; `look` reads on."""
 
-    def __init__(self, name, words, directory, items):
-        self.items = {item: Item() for item in items}
+    def __init__(self, name, words, directory, items, is_conflated=False):
+        self.items = {item: ConflatedItem() if is_conflated else Item() for item in items}
         self.events = []  # all but updates and refreshes
         self.finals = {}
         super().__init__(name, words, directory)
@@ -116,14 +128,14 @@ class JavaConsumer(Consumer):
     """The consumer of interop/java. It watches until `finish`."""
 
     def __init__(
-        self, name, place, host, server, directory, items=ITEMS, options=(), service=SERVICE
+        self, name, place, host, server, directory, items=ITEMS, options=(), service=SERVICE, is_conflated=False
     ):
         self.until = os.path.join(directory, name + '.until')
         words = JAVA + [JAR, 'consumer', '--host', server, '--service', service, '--until', self.until]
-        words += ['--timeout', '300', '--check-seq', '--check-map', '--show-updates', *options]
+        words += ['--timeout', '300', *([] if is_conflated else ['--check-seq']), '--check-map', '--show-updates', *options]
         for item, domain in items:
             words += ['--item', '%d:%s' % (domain, item)]
-        super().__init__(name, place.words(host, words), directory, items)
+        super().__init__(name, place.words(host, words), directory, items, is_conflated)
 
     def finish(self):
         """(exit status, {(item, domain): final line}); the result is in `result`."""
@@ -141,10 +153,10 @@ class NativeConsumer(Consumer):
     HEAD = re.compile(rb'\{"domain":(\d+),')
     TAIL = re.compile(rb'"item":"([^"]+)","seq":(\d+),"update_type":\d+\}$')
 
-    def __init__(self, name, place, host, server, directory, binary, items=ITEMS, options=()):
+    def __init__(self, name, place, host, server, directory, binary, items=ITEMS, options=(), is_conflated=False):
         words = [binary, 'watch', '--json', '--host', server, '--service', SERVICE, *options]
         words += ['%d:%s' % (domain, item) for item, domain in items]
-        super().__init__(name, place.words(host, words), directory, items)
+        super().__init__(name, place.words(host, words), directory, items, is_conflated)
 
     def finish(self):
         """(exit status, {(item, domain): final line})"""

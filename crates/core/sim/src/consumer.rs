@@ -4,7 +4,7 @@ use rdm::ToVec;
 use rdm::directory::{DirectoryMsg, DirectoryRequest};
 use rdm::item::{ItemRequest, View};
 use rdm::login::LoginRequest;
-use rwf::{DataState, Decode, Domain, FieldList, Msg, Real, StreamState};
+use rwf::{DataState, Decode, Domain, FieldList, Msg, Qos, Rate, Real, StreamState};
 
 use crate::provider::{COUNT, Item, OTHER, SERVICE, key_of, label_of};
 
@@ -17,7 +17,12 @@ pub(crate) enum Habit {
     Views(i16),
     /// It pauses now this, now that stream for a while.
     Pauses,
+    /// It wants an update of each at most once in [`INTERVAL_MS`].
+    Paces,
 }
+
+/// An interval that the server offers.
+pub(crate) const INTERVAL_MS: u16 = 300;
 
 /// A consumer that watches items and checks that what it sees is legal.
 pub(crate) struct Consumer {
@@ -115,7 +120,10 @@ impl Consumer {
         let name = &self.wanted[(stream_id - FIRST_STREAM) as usize];
         let key = key_of(self.service.expect("it was found"), name);
         let view = if let Habit::Views(id) = self.habit { Some(View::Fields([id].into())) } else { None };
-        ItemRequest { view, ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key) }
+        let paces = self.habit == Habit::Paces;
+        let rate = if paces { Rate::TimeConflated(INTERVAL_MS) } else { Rate::TickByTick };
+        let qos = Some(Qos { rate, ..Qos::REAL_TIME });
+        ItemRequest { view, qos, ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key) }
     }
 
     /// Asks for its items when the service appears.
@@ -167,7 +175,7 @@ impl Watched {
     fn agrees(&self, truth: Option<Item>) -> bool {
         let (Some(image), Some(truth)) = (self.image, truth) else { return false };
         match self.habit {
-            Habit::Watches | Habit::Pauses => image == truth,
+            Habit::Watches | Habit::Pauses | Habit::Paces => image == truth,
             Habit::Views(COUNT) => (image.seq_num, image.count) == (truth.seq_num, truth.count),
             // Changes of the other field alone are not sent, with their numbers.
             Habit::Views(_) => image.other == truth.other,

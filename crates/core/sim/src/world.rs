@@ -12,7 +12,7 @@ use units::{Nanos, Rng};
 
 use self::supply::Dialled;
 use crate::channel::Pipe;
-use crate::consumer::{Consumer, Habit};
+use crate::consumer::{Consumer, Habit, INTERVAL_MS};
 use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
 use crate::provider::{COUNT, OTHER, Provider, SERVICE};
 use crate::queue::Queue;
@@ -219,7 +219,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let provider = Provider::new(item_count);
         let names: Vec<String> = provider.items().keys().cloned().collect();
-        let habits = [Habit::Watches, Habit::Views(COUNT), Habit::Views(OTHER), Habit::Pauses];
+        let habits = [Habit::Watches, Habit::Views(COUNT), Habit::Views(OTHER), Habit::Pauses, Habit::Paces];
         let consumer = |i: usize| Connected {
             consumer: Consumer::new(names.clone(), habits[i % habits.len()]),
             epoch: 0,
@@ -732,6 +732,11 @@ fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distri
 
 fn new_server(peer: u64, counters: &Arc<ServerCounters>) -> PointToPoint {
     // Clean-ups take several turns.
-    let config = ServerConfig { images_outstanding_max: 10, cleanups_per_turn: 3, ..ServerConfig::default() };
+    let config = ServerConfig {
+        images_outstanding_max: 10,
+        cleanups_per_turn: 3,
+        conflated_intervals_ms: vec![INTERVAL_MS],
+        ..ServerConfig::default()
+    };
     PointToPoint::new(peer, config, Arc::new(Dictionary::new()), counters.clone())
 }

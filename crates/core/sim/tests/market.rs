@@ -7,7 +7,7 @@ use testkit::repeat::is_one_seed;
 use tickcast_sim::{Faults, World};
 
 const ITEMS: usize = 40;
-const CONSUMERS: usize = 4;
+const CONSUMERS: usize = 5;
 
 /// Seeds of a test.
 const SEEDS: u64 = 40;

@@ -38,10 +38,13 @@ impl WatchedItems {
         for watcher in self.table[index].audience.defer(|watcher| sink.lags(watcher.client)) {
             self.clients.note_due(watcher);
         }
-        // They are in the queue, and what they are sent is this image.
+        // They are in the queue, and what they are sent is this image. Those that wait for their turn wait no longer.
         let last = self.table[index].updates;
         for watcher in self.table[index].audience.defer_changed() {
             self.clients.settle_change(watcher, last);
+            if self.clients.is_paced(watcher) {
+                self.clients.enqueue_due(watcher);
+            }
         }
         self.table[index].forget_changes();
     }

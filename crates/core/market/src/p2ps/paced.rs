@@ -85,6 +85,12 @@ impl Clients {
         is_its_turn
     }
 
+    /// Whether a stream has an interval.
+    pub(super) fn is_paced(&self, watcher: Watcher) -> bool {
+        let stream = self.get(watcher.client).and_then(|client| client.streams.get(&watcher.stream_id));
+        stream.is_some_and(|stream| stream.form.interval_ms > 0)
+    }
+
     /// A stream is about to be sent its newest values.
     pub(super) fn begin_interval(&mut self, now: Nanos, watcher: Watcher, interval_ms: u16) {
         let Some(client) = self.get_mut(watcher.client).filter(|_| interval_ms > 0) else { return };

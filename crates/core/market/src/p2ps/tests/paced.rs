@@ -163,6 +163,21 @@ fn what_keeps_its_order_does_not_wait_and_nothing_comes_after_the_end() {
 }
 
 #[test]
+fn an_image_for_all_does_not_wait_for_the_interval() {
+    let mut bench = watching();
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.took();
+    bench.stream(Kind::Refresh, 4, 1, &refresh(&[(22, 4)]));
+    assert_eq!(bench.took(), ["2/9: refresh ok 22=4"]);
+    assert_eq!(bench.passes(1), ["1/5: refresh ok 22=4"]);
+    // And nothing is left of the change before it.
+    assert_eq!((bench.passes(600).len(), bench.core.items.clients.turns_queued()), (0, 0));
+    bench.stream(Kind::Update, 5, 1, &update(&[(22, 5)]));
+    assert_eq!(bench.took().len(), 2);
+}
+
+#[test]
 fn a_change_of_a_stream_keeps_its_rate_unless_it_names_another() {
     let mut bench = watching();
     bench.ask(A, &ItemRequest { no_refresh: true, qos: None, ..streaming(5, "IBM") });

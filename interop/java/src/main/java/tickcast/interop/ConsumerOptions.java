@@ -16,7 +16,7 @@ final class ConsumerOptions {
         KNOWN.putAll(Transport.clientOptions());
         KNOWN.putAll(StepOptions.KNOWN);
         for (String name : List.of("service", "service-id", "items", "domain", "item", "user", "password",
-                "position", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
+                "position", "conflated", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
                 "timeout", "updates", "updates-after", "until-idle", "until", "run-for", "expect-status",
                 "expect-closed", "standby", "standby-by")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
@@ -51,6 +51,8 @@ final class ConsumerOptions {
     boolean isPrivate;
     /** null: all fields. */
     View view;
+    /** Milliseconds of the conflated quality that is asked for, 0: every update. */
+    int conflatedMs;
     /** Class and count, null: the library's. */
     int[] priority;
     KeyParts keyParts;
@@ -127,6 +129,7 @@ final class ConsumerOptions {
         }
         keyInUpdates = a.number("msg-key-in-updates", 1, 0, 1) == 1;
         roundTrips = a.has("rtt");
+        conflatedMs = (int) a.number("conflated", 0, 1, 65535);
         snapshot = a.has("snapshot");
         batch = a.has("batch");
         isPrivate = a.has("private");

@@ -7,6 +7,7 @@ import com.refinitiv.ema.access.OmmConsumer;
 import com.refinitiv.ema.access.OmmConsumerConfig;
 import com.refinitiv.ema.access.OmmConsumerConfig.OperationModel;
 import com.refinitiv.ema.access.OmmException;
+import com.refinitiv.ema.access.OmmQos;
 import com.refinitiv.ema.access.ReqMsg;
 import com.refinitiv.ema.rdm.EmaRdm;
 import java.nio.file.Files;
@@ -145,6 +146,9 @@ final class ConsumerTool {
         }
         if (options.priority != null) {
             m.priority(options.priority[0], options.priority[1]);
+        }
+        if (options.conflatedMs > 0) {
+            m.qos(OmmQos.Timeliness.REALTIME, options.conflatedMs);
         }
         if (options.view != null) {
             options.view.addTo(payload);

@@ -1,0 +1,71 @@
+"""Clients that want fewer updates, or cannot take them all: each ends with the right images, the others get everything."""
+
+import unittest
+
+from daemons import hold_until_ready, wait_at
+from process import wait_until
+from system_test import SystemTest
+
+SETS = {
+    'p2ps.conflated_intervals_ms': [200, 500],
+    'p2ps.conflate_above_bytes': 400_000,
+    'p2ps.conflate_above_ms': 2_000,
+}
+
+
+class Rates(SystemTest):
+    @classmethod
+    def scenario(cls):
+        cls.system_ = cls.system()
+        cls.distributor = cls.system_.source_distributor()
+        cls.p2ps = cls.system_.p2ps(sets=SETS)
+        cls.feed = cls.system_.feed(speed='8', delay_ms=3000)
+        cls.fast = cls.system_.native(cls.p2ps)
+        conflated = {'is_conflated': True}
+        websocket = ['--websocket', '--rate', '2']
+        cls.paced = [
+            cls.system_.native(cls.p2ps, name='rate', options=['--rate', '2'], **conflated),
+            cls.system_.native('127.0.0.1:%d' % cls.p2ps.websocket_port, name='websocket', options=websocket, **conflated),
+            cls.system_.java(cls.p2ps, name='ema', options=['--conflated', '500'], **conflated),
+        ]
+        cls.frozen = cls.system_.java(cls.p2ps, name='frozen', **conflated)
+        hold_until_ready(cls.feed, cls.distributor, [cls.fast, *cls.paced, cls.frozen])
+        cls.frozen.hold()
+        is_conflated = lambda: cls.p2ps.metrics()['p2ps_clients_conflated'] == 1
+        wait_until(is_conflated, 'the updates of the frozen client are conflated', [cls.p2ps, cls.feed])
+        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.while_frozen = cls.p2ps.metrics()
+        cls.frozen.go_on()
+        wait_at([cls.fast, *cls.paced, cls.frozen], cls.system_.wait_right(cls.p2ps))
+        is_tick = lambda: cls.p2ps.metrics()['p2ps_clients_conflated'] == 0
+        wait_until(is_tick, 'every update is sent to it again', [cls.p2ps])
+        cls.metrics = cls.p2ps.metrics()
+
+    def test_who_wants_every_update_gets_it_in_order(self):
+        self.assertEqual(len(self.fast.seen('connected')), 1)
+        self.assert_finished_well(self.fast)
+
+    def test_who_wants_two_a_second_gets_fewer_and_ends_right(self):
+        for client in self.paced:
+            with self.subTest(client=client.name):
+                self.assert_ends_right(client)
+                most = max(item.updates for item in client.items.values())
+                all_of_them = max(item.updates for item in self.fast.items.values())
+                self.assertGreater(most, 0)
+                self.assertLess(most, all_of_them / 4)
+
+    def test_who_stood_still_is_not_disconnected_and_ends_right(self):
+        self.assert_ends_right(self.frozen)
+        self.assertEqual(self.metrics['rssl_closed_slow_consumer_total'], 0)
+        self.assertEqual(self.while_frozen['p2ps_clients_conflated'], 1)
+        self.assertGreater(self.metrics['p2ps_conflations_ended_total'], 0)
+
+    def assert_ends_right(self, client):
+        status, finals = client.finish()
+        reasons = (getattr(client, 'result', None) or {}).get('reasons')
+        self.assertEqual((status, client.faults()), (0, {}), reasons)
+        self.assert_final_images(finals)
+
+
+if __name__ == '__main__':
+    unittest.main()
