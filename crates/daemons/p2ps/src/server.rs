@@ -290,6 +290,8 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 
     /// Sends images that are due to clients that have room for them, as far as the turn's work goes.
+    #[cold]
+    #[inline(never)]
     fn serve_due(&mut self, now: Nanos) {
         let more = self.core.take_due_clients();
         self.due.extend(more);
@@ -317,7 +319,15 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
+    /// Whether a port has something to tell of its connections.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.rssl.has_news() || self.websocket.as_ref().is_some_and(WebSocketListener::has_news)
+    }
+
     /// Reports clients that are served otherwise than before.
+    #[cold]
+    #[inline(never)]
     fn report_steps(&mut self, now: Nanos) {
         let mut changes: Vec<(ClientId, StepChange)> = Vec::new();
         changes
@@ -517,8 +527,13 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.execute(now);
         self.pace.renew();
         self.serve_waiting(now);
-        self.report_steps(now);
-        self.serve_due(now);
+        let has_news = self.has_news();
+        if has_news {
+            self.report_steps(now);
+        }
+        if has_news || self.core.has_due_clients() || !self.due.is_empty() {
+            self.serve_due(now);
+        }
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
@@ -535,9 +550,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     fn next_wakeup(&self) -> Nanos {
         let websocket = self.websocket.as_ref().map_or(Nanos::NEVER, WebSocketListener::next_wakeup);
-        let has_news =
-            self.rssl.has_news() || self.websocket.as_ref().is_some_and(WebSocketListener::has_news);
-        if self.pace.is_due() || self.is_due || has_news {
+        if self.pace.is_due() || self.is_due || self.has_news() {
             return Nanos::ZERO;
         }
         let rests = self.inlet.keeps_unread() && self.intake.bytes() > 0;

@@ -140,7 +140,9 @@ impl PointToPoint {
         self.items.check_requests(now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
-        self.items.clients.take_turns(now);
+        if now >= self.items.clients.next_turn() {
+            self.items.clients.take_turns(now);
+        }
         self.items.conversations.check_posts(now, sink);
     }
 
@@ -200,6 +202,13 @@ impl PointToPoint {
     #[must_use]
     pub fn is_busy(&self, client: ClientId) -> bool {
         self.items.clients.get(client).is_some_and(|known| known.continuation.is_some())
+    }
+
+    /// Whether [`PointToPoint::take_due_clients`] has any.
+    #[inline]
+    #[must_use]
+    pub fn has_due_clients(&self) -> bool {
+        !self.items.clients.due_clients.is_empty()
     }
 
     /// Clients for which images have begun to be due since the last call.

@@ -164,6 +164,7 @@ impl Outbox {
     }
 
     /// Whether there are such connections.
+    #[inline]
     #[must_use]
     pub fn has_roomy(&self) -> bool {
         !self.roomy.is_empty()

@@ -125,6 +125,7 @@ impl<P: Protocol> Listener<P> {
     }
 
     /// Whether a connection is served otherwise, or has room that was waited for, and nobody has asked.
+    #[inline]
     #[must_use]
     pub fn has_news(&self) -> bool {
         !self.steps.is_empty() || self.outbox.has_roomy()

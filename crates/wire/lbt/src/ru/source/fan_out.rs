@@ -96,7 +96,6 @@ impl Unicast {
     ) {
         if let What::Data(_) = self.fan.what {
             transmitter.data_went_out(now, count, bytes);
-            transmitter.show_window(packer.window());
         } else {
             transmitter.counters().sms_sent.add(u64::from(count));
         }
