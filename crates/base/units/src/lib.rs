@@ -1,8 +1,37 @@
-//! Identifiers, nanoseconds, serial number arithmetic, seeded randomness, a map that remembers what was found last,
-//! deadlines, how far tables grow, below every other crate.
+//! Points in time, sequence numbers, seeded randomness and timer queues, for every other crate.
 //!
-//! Nothing here reads a clock or an environment: time and seeds come in as arguments, so that every crate
-//! above can be run under virtual time and repeated from its seed.
+//! ```
+//! use std::time::Duration;
+//! use tickcast_units::{Deadlines, Nanos, Rng, Sqn};
+//!
+//! // The caller says what time it is. A deadline is set, and taken when it is due.
+//! let now = Nanos::ZERO;
+//! let mut deadlines = Deadlines::default();
+//! deadlines.set(7, now + Duration::from_millis(50));
+//! assert_eq!(deadlines.pop_due(now), None);
+//! assert_eq!(deadlines.pop_due(deadlines.next()), Some(7));
+//!
+//! // Sequence numbers are 32 bits wide and go on at 0.
+//! let last = Sqn(u32::MAX);
+//! assert_eq!(last.next(), Sqn(0));
+//! assert!(last.precedes(last.next()));
+//! assert_eq!(last.distance_to(Sqn(2)), 3);
+//!
+//! // The same seed gives the same numbers.
+//! assert_eq!(Rng::new(42).next_u64(), Rng::new(42).next_u64());
+//! ```
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Nanos`] | a point in time, in nanoseconds; the difference of two is a [`Duration`](std::time::Duration) |
+//! | [`Deadlines`] | the times at which things with small numbers are due, the earliest at hand |
+//! | [`Sqn`] | a sequence number that wraps, with the order of serial numbers (RFC 1982) |
+//! | [`Rng`] | random numbers that follow from a seed; not for keys |
+//! | [`RecentMap`] | a map that remembers what it found last |
+//! | [`reserve_for_push`] | how a large table grows without copying itself |
+//!
+//! Nothing here reads a clock or an environment. Times and seeds are arguments, so that every crate above can be
+//! run under virtual time and repeated from its seed.
 
 mod deadlines;
 mod growth;

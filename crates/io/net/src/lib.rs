@@ -1,8 +1,49 @@
-//! System calls for data: UDP with segmentation offload, TCP with or without TLS, shared memory between
-//! processes, names of hosts, polling, clocks, waiting, rings, and the file in which others read counters.
+//! System calls for data: sockets, shared memory, polling, clocks and rings. Everything is non-blocking.
 //!
-//! The only crate in which bytes meet the kernel, and (with the bindings) the only one where `unsafe` is
-//! allowed. Everything is non-blocking; [`Poller`] is where a thread waits, and [`WaitStrategy`] says how.
+//! ```
+//! use std::time::Duration;
+//! use tickcast_net::tcp::{self, Moved};
+//! use tickcast_net::{Interest, Poller, Token};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = tcp::listen("127.0.0.1:0".parse()?)?;
+//! let client = tcp::connect(listener.local_addr()?)?;
+//!
+//! // A poller is where a thread waits for all its descriptors.
+//! let mut poller = Poller::new()?;
+//! poller.registrar().add(&listener, Token(1), Interest::Read)?;
+//! let ready: Vec<Token> = poller.wait(Some(Duration::from_secs(60)))?.map(|ready| ready.token).collect();
+//! assert_eq!(ready, [Token(1)]);
+//!
+//! // Nothing blocks: what cannot be done now says so.
+//! let (served, _) = tcp::accept(&listener)?.expect("a connection waits");
+//! let mut buffer = [0; 64];
+//! assert_eq!(tcp::read(&served, &mut buffer)?, Moved::WouldBlock);
+//!
+//! assert_eq!(tcp::write(&client, b"ping")?, Moved::Bytes(4));
+//! poller.registrar().add(&served, Token(2), Interest::Read)?;
+//! poller.wait(Some(Duration::from_secs(60)))?;
+//! assert_eq!(tcp::read(&served, &mut buffer)?, Moved::Bytes(4));
+//! assert_eq!(&buffer[..4], b"ping");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module or type | what it is |
+//! |---|---|
+//! | [`Poller`], [`WaitStrategy`] | where a thread waits, and how: spinning, yielding, blocking |
+//! | [`agent`] | parts of a thread's work and the loop that drives them |
+//! | [`clock`] | the machine's clocks, and one that is set by hand |
+//! | [`tcp`], [`tls`], [`Transport`] | connections, encrypted if configured |
+//! | [`udp`], [`xdp`] | multicast and unicast datagrams: sockets with segmentation offload, AF_XDP |
+//! | [`shm`] | rings in memory that the processes of a host share |
+//! | [`ring`] | a ring of messages between two threads |
+//! | [`Resolver`] | names of hosts, without holding a thread up |
+//! | [`counters_file`] | the file in which other processes read the counters of this one |
+//! | [`affinity`], [`interface`] | CPUs and priorities of threads; interfaces of the host |
+//!
+//! Bytes meet the kernel in this crate alone, and it is (with the bindings and `testkit`) the only one where
+//! `unsafe` is allowed. It knows no protocol: those are pure crates, which are handed bytes and the time.
 
 mod addresses;
 pub mod affinity;
