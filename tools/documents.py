@@ -167,6 +167,24 @@ def source_faults(root=ROOT):
     return found
 
 
+# The first code of a crate's documentation stands before this line.
+HEAD_LINES_MAX = 60
+
+
+def crate_faults(root=ROOT):
+    """Libraries whose documentation does not open with an example."""
+    found = []
+    for directory, folders, files in sorted(os.walk(os.path.join(root, 'crates'))):
+        folders[:] = sorted(folder for folder in folders if folder not in ('target', 'src', 'tests'))
+        path = os.path.join(directory, 'src', 'lib.rs')
+        if 'Cargo.toml' in files and os.path.exists(path):
+            page = os.path.relpath(path, root)
+            head = [line for line in read(page, root).splitlines()[:HEAD_LINES_MAX] if line.startswith('//!')]
+            if not any(line.startswith('//! ```') for line in head):
+                found.append((page, 1, 'the documentation of a crate opens with an example, within %d lines' % HEAD_LINES_MAX))
+    return found
+
+
 def table_faults(text):
     """Tables that go on in the line that follows: Markdown takes it for one more row."""
     parts = blocks(text)
@@ -266,7 +284,7 @@ def faults(root=ROOT):
         if page == SUMMARY:
             here += summary_faults(root)
         found += [(page, *fault) for fault in sorted(here)]
-    return found + source_faults(root)
+    return found + source_faults(root) + crate_faults(root)
 
 
 def wrapped(text):

@@ -113,6 +113,15 @@ class Tree(unittest.TestCase):
         self.page('x.bin', 'docs/gone.md\n')
         self.assertEqual(documents.faults(self.root), [('x.rs', 1, 'docs/gone.md is not there')])
 
+    def test_a_library_opens_with_an_example(self):
+        os.makedirs(os.path.join(self.root, 'crates', 'a', 'src'))
+        self.page('crates/a/Cargo.toml', '')
+        self.page('crates/a/src/lib.rs', '//! A.\n//!\n//! ```\n//! a();\n//! ```\n')
+        self.assertEqual(self.said(), [])
+        for text in ('//! A.\n', '//! A.\n' + '//! long\n' * 60 + '//! ```\n//! a();\n//! ```\n'):
+            self.page('crates/a/src/lib.rs', text)
+            self.assertEqual(len(self.said()), 1)
+
     def test_a_table_is_followed_by_a_blank_line(self):
         table = '# B\n\n| a |\n|---|\n| b |\n'
         for more in ('', '\n- c\n', '\nc\n'):

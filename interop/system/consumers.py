@@ -132,7 +132,7 @@ class JavaConsumer(Consumer):
     ):
         self.until = os.path.join(directory, name + '.until')
         words = JAVA + [JAR, 'consumer', '--host', server, '--service', service, '--until', self.until]
-        words += ['--timeout', '300', *([] if is_conflated else ['--check-seq']), '--check-map', '--show-updates', *options]
+        words += ['--timeout', '300', *([] if is_conflated else ['--check-seq', '--check-map']), '--show-updates', *options]
         for item, domain in items:
             words += ['--item', '%d:%s' % (domain, item)]
         super().__init__(name, place.words(host, words), directory, items, is_conflated)

@@ -10,6 +10,9 @@ SETS = {
     'p2ps.conflated_intervals_ms': [200, 500],
     'p2ps.conflate_above_bytes': 400_000,
     'p2ps.conflate_above_ms': 2_000,
+    # A client that stands still says nothing.
+    'p2ps.rssl.ping_timeout_min_s': 250,
+    'p2ps.rssl.ping_timeout_max_s': 250,
 }
 
 

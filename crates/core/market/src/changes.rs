@@ -7,7 +7,7 @@
 //! | of | is kept | bytes |
 //! |---|---|---|
 //! | a field list | for each field, in the image's order, which update changed it last | 4 a field |
-//! | a map | for each key that changed: its last change, its last add, when it came first, when it went last | some 50 a key, and the key |
+//! | a map | for each key that changed: its last change, its last add, when it came first, when it went last | some 60 a key, and the key |
 //!
 //! Updates are counted for the item ([`CachedItem::version`](crate::CachedItem::version)); a reader remembers the count
 //! up to which it was sent everything. Noting an update allocates nothing but for keys that were not noted before.
@@ -45,6 +45,9 @@ struct EntryChange {
     changed_at: u32,
     /// When it was added last, or came back. Who knew it before replaces it.
     added_at: u32,
+    /// When it came back last, and when it had gone before that; 0 if it has not.
+    came_back_at: u32,
+    gone_before: u32,
     /// When it was added first; 0 if it was there before.
     first_added_at: u32,
     /// When it was deleted last.
@@ -252,6 +255,9 @@ impl EntryChange {
             self.is_there = false;
             return;
         }
+        if !self.is_there && self.gone_at > 0 {
+            (self.gone_before, self.came_back_at) = (self.gone_at, at);
+        }
         if action == MapAction::Add || !self.is_there {
             self.added_at = at;
         }
@@ -261,13 +267,16 @@ impl EntryChange {
     /// What brings a reader up to date that has everything up to `since`. What is no list has to replace what the
     /// reader has.
     ///
-    /// An entry that came and went more than once may be deleted for a reader that does not know it any more.
+    /// An entry that came and went more than twice may be deleted for a reader that does not know it any more.
     fn action_after(&self, since: u32, is_list: bool) -> Option<MapAction> {
         match self.is_there {
             _ if self.changed_at <= since => None,
             true if self.added_at > since || !is_list => Some(MapAction::Add),
             true => Some(MapAction::Update),
-            false => (self.first_added_at <= since).then_some(MapAction::Delete),
+            false => {
+                let was_gone = (self.gone_before..self.came_back_at).contains(&since);
+                (self.first_added_at <= since && !was_gone).then_some(MapAction::Delete)
+            }
         }
     }
 }

@@ -1,4 +1,38 @@
 //! The market data model and its decisions: services, items, image cache, watchlist, recovery.
+//!
+//! ```
+//! use rwf::{DataType, Dictionary, Domain, Real, RefreshMsg, UpdateMsg, Value, encode_to_vec};
+//! use tickcast_market::CachedItem;
+//! use tickcast_market::image::FieldRules;
+//!
+//! // An item's image is what its provider sent, with every update merged.
+//! let rules = FieldRules::of(&Dictionary::new());
+//! let mut item = CachedItem::new(true);
+//! let image = encode_to_vec(|w| w.field_list(|f| {
+//!     f.put(22, Real::decimal(4007, 2));
+//!     f.put(25, Real::decimal(4009, 2));
+//! }))?;
+//! let refresh = RefreshMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST);
+//! item.on_refresh(&RefreshMsg { complete: true, payload: &image, ..refresh }, &rules)?;
+//! let change = encode_to_vec(|w| w.field_list(|f| f.put(22, Real::decimal(4008, 2))))?;
+//! let update = UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST);
+//! item.on_update(&UpdateMsg { payload: &change, ..update }, &rules)?;
+//!
+//! let bid: Option<Real> = item.image().fields().and_then(|fields| rwf::Decode::decode(fields.field(22)?).ok()?);
+//! assert_eq!(bid, Some(Real::decimal(4008, 2)));
+//! assert_eq!(item.version(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`distributor`] | the core of a source distributor: providers on one side, point-to-point servers on the other |
+//! | [`p2ps`] | the core of a point-to-point server: source distributors on one side, clients on the other |
+//! | [`backbone`] | the messages between the two |
+//! | [`image`] | images of items, and how updates are merged into them |
+//! | [`users`] | who may log in |
+//!
+//! Nothing here opens a socket or reads a clock: the daemons and the simulator drive the same cores.
 
 pub mod backbone;
 mod cached;

@@ -1,5 +1,16 @@
 //! Deterministic simulator: the pure crates under virtual time, loss, reordering and crashes.
 //!
+//! ```
+//! use std::time::Duration;
+//! use tickcast_sim::{Faults, World};
+//!
+//! // Five items and two consumers, a hundredth of the backbone's messages lost; a run is its seed.
+//! let mut world = World::new(42, 5, 2, Faults { loss: 0.01, ..Faults::NONE });
+//! world.run(Duration::from_secs(10));
+//! world.converges();
+//! assert!(world.server_counters().updates_out.get() > 0);
+//! ```
+//!
 //! A [`World`] holds providers, source distributors, point-to-point servers and consumers, joined by channels
 //! that delay, lose and break. The cores of distributor and server are the ones the daemons drive; providers
 //! and consumers are models. A run is its seed and its [`Faults`]: the same two give the same run on every

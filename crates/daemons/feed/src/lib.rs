@@ -1,4 +1,21 @@
 //! Feed handlers and replay of recorded markets.
+//!
+//! ```
+//! use tickcast_feed::Decimal;
+//!
+//! // Prices are decimal from the exchange's text to the message: no binary fraction comes between.
+//! let bid: Decimal = "40.07".parse()?;
+//! let step: Decimal = "0.01".parse()?;
+//! assert_eq!(bid.checked_add(step).map(|ask| ask.to_string()).as_deref(), Some("40.08"));
+//! # Ok::<(), tickcast_feed::DecimalError>(())
+//! ```
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`binance`] | the handler of Binance's streams: messages of the exchange become items and their updates |
+//! | [`Recording`], [`Merged`] | recorded streams, one, or several in the order of their times |
+//! | [`Replay`] | plays recordings at a chosen speed and publishes what a handler makes of them |
+//! | [`Publisher`] | items of one service, published over a provider's connection |
 
 pub mod binance;
 mod config;

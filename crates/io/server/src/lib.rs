@@ -1,5 +1,38 @@
 //! Ports on which clients and providers connect: RSSL, and the JSON protocol over WebSocket.
 //!
+//! ```
+//! use std::net::SocketAddr;
+//! use std::ops::ControlFlow;
+//! use net::Poller;
+//! use rssl::{CloseReason, Session};
+//! use tickcast_server::rssl::{ListenerCounters, Rssl, RsslConfig, listen, send};
+//! use tickcast_server::{ConnectionId, Outbox, Service};
+//! use units::Nanos;
+//!
+//! /// Sends every message back to who has sent it.
+//! struct Echo;
+//!
+//! impl Service<Rssl> for Echo {
+//!     fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &Session<'_>, _: SocketAddr, _: &mut Outbox) {}
+//!     fn on_message(&mut self, _: Nanos, id: ConnectionId, message: &[u8], out: &mut Outbox) -> ControlFlow<()> {
+//!         send(out, id, message);
+//!         ControlFlow::Continue(())
+//!     }
+//!     fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &CloseReason, _: &mut Outbox) {}
+//!     fn is_logged_in(&self, _: ConnectionId) -> bool {
+//!         true
+//!     }
+//! }
+//!
+//! let (poller, counters) = (Poller::new()?, ListenerCounters::default());
+//! let mut port = listen(&RsslConfig::default(), 0, poller.registrar(), 1, 7, 65_536, counters)?;
+//! assert_ne!(port.local_address()?.port(), 0, "any free port");
+//! // A turn: what the poller says goes to `on_ready`, what that led to leaves with `flush`.
+//! port.flush(net::clock::monotonic(), &mut Echo);
+//! assert_eq!(port.connection_count(), 0);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | `port`, handed on here | a [`Listener`] and its connections, whatever they speak: sockets, limits, the [`Outbox`] of a fan-out |

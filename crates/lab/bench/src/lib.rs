@@ -1,5 +1,20 @@
 //! Workloads: what the way through the system costs, beside the bare sockets below it.
 //!
+//! ```
+//! use clap::Parser;
+//! use tickcast_bench::RunOptions;
+//!
+//! /// How often and for how long a workload runs.
+//! #[derive(Parser)]
+//! struct Arguments {
+//!     #[command(flatten)]
+//!     run: RunOptions,
+//! }
+//!
+//! assert!(Arguments::try_parse_from(["bench", "--runs", "7", "--seconds", "0.5"]).is_ok());
+//! assert!(Arguments::try_parse_from(["bench", "--runs", "0"]).is_err(), "a median needs a run");
+//! ```
+//!
 //! Each workload runs in processes of its own that are started from the present executable, in the layout
 //! that it names. Figures are medians over several runs, with the lowest and the highest beside them; latency
 //! counts from the time a message was meant to be sent. What is compared runs within one run of the command:

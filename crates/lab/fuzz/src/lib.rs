@@ -1,5 +1,14 @@
 //! Fuzz targets: what bytes from a peer, or from a file, may do to the pure crates, and what must hold then.
 //!
+//! ```
+//! use tickcast_fuzz::{TARGETS, find};
+//!
+//! // A target takes any bytes. It panics if a promise does not hold.
+//! let target = find("rwf_message").expect("it is one of them");
+//! let _ = target.execute(b"\x00\x05hello");
+//! assert!(TARGETS.iter().all(|target| !target.seeds().is_empty()));
+//! ```
+//!
 //! A [`Target`] takes any bytes and checks promises of a crate on them: no panic, what is read can be written
 //! and reads the same, whole and in pieces come to the same, memory and work stay in proportion to the input.
 //! A promise that does not hold is a panic. The targets are driven

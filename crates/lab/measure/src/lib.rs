@@ -1,5 +1,25 @@
 //! Observers, histograms, reports, and the two ends of a measurement.
 //!
+//! ```
+//! use tickcast_measure::{Latencies, Runs, Schedule};
+//! use units::Nanos;
+//!
+//! // A thousand messages a second. One is sent 5 ms late, and the wait counts.
+//! let mut schedule = Schedule::new(Nanos(0), 1_000.0);
+//! let mut latencies = Latencies::default();
+//! let arrived = Nanos(5_000_000);
+//! while let Some(intended) = schedule.take_due(arrived) {
+//!     latencies.record(arrived.since(intended).as_nanos() as u64);
+//! }
+//! assert_eq!((schedule.sent(), latencies.count()), (6, 6));
+//! assert!(latencies.summary().max_ns >= 5_000_000);
+//!
+//! // A figure is a median over runs, with the range beside it.
+//! let mut runs = Runs::default();
+//! [3.0, 1.0, 2.0].map(|figure| runs.add(figure));
+//! assert_eq!((runs.median(), runs.range()), (2.0, (1.0, 3.0)));
+//! ```
+//!
 //! Latency counts from the moment a message was *meant* to be sent ([`Schedule`]), so a sender that falls
 //! behind shows in the figures instead of hiding in them. Values are kept in memory while a run lasts and
 //! written afterwards. Every message is observed, none sampled ([`Observer`]). A figure is a median over

@@ -1,5 +1,23 @@
 //! One interface, several carriers: how source distributors and point-to-point servers reach each other.
 //!
+//! ```
+//! use market::backbone::{Kind, StreamMsg};
+//! use net::{Poller, Token, clock};
+//! use tickcast_backbone::Outlet;
+//! use tickcast_backbone::inprocess::{Hub, InProcessOutlet};
+//!
+//! // A source distributor's side, in a process that has servers too: what it publishes is never refused.
+//! let (hub, poller) = (Hub::default(), Poller::new()?);
+//! let mut outlet = InProcessOutlet::new(&hub, poller.registrar(), Token(1), false)?;
+//! let now = clock::monotonic();
+//! outlet.open_stream(now, 7, "BINANCE")?;
+//! let message = StreamMsg { kind: Kind::Heartbeat, instance: 1, sequence: 1, item: 0, body: &[] };
+//! outlet.publish(now, 7, &message.header(), message.body);
+//! outlet.flush(now);
+//! assert!(!outlet.is_blocked());
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
 //! An [`Outlet`] is a source distributor's side, an [`Inlet`] a point-to-point server's. They move the
 //! messages of the backbone protocol and know nothing of what is in them. A carrier delivers the messages of
 //! a stream in order and without duplicates; what it cannot repair shows as a jump of the sequence in the

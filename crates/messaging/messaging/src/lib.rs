@@ -1,5 +1,48 @@
 //! Publish and subscribe by topic: contexts, sources, receivers, without a broker.
 //!
+//! ```
+//! use std::time::Duration;
+//! use tickcast_messaging::{Context, Handler, Message, MessagingConfig, ReceiverOptions, SourceOptions};
+//!
+//! #[derive(Default)]
+//! struct Printed(Vec<String>);
+//!
+//! impl Handler for Printed {
+//!     fn on_message(&mut self, message: &Message<'_>) {
+//!         self.0.push(String::from_utf8_lossy(message.payload).into_owned());
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let port = 20_000 + std::process::id() % 10_000;
+//! # let apart = [format!("resolver.multicast_port={port}"), format!("lbtrm.destination_port={port}")];
+//! # let settings = || apart.iter().cloned().chain(["interface=127.0.0.1".to_owned()]);
+//! # #[cfg(any())]
+//! let settings = || ["interface=127.0.0.1".to_owned()];
+//! let config = MessagingConfig::load(None, settings())?;
+//!
+//! // Whoever receives: usually another process on another host.
+//! let receiving = config.clone();
+//! let receiver = std::thread::spawn(move || {
+//!     let (mut context, mut printed) = (Context::standalone(&receiving).expect("sockets"), Printed::default());
+//!     context.create_receiver("px.eq", &ReceiverOptions::default()).expect("a topic");
+//!     while printed.0.is_empty() {
+//!         context.wait(Some(Duration::from_millis(100)), &mut printed).expect("a poller");
+//!     }
+//!     printed.0
+//! });
+//!
+//! let mut context = Context::standalone(&config)?;
+//! let source = context.create_source("px.eq", &SourceOptions::default())?;
+//! // What is sent before a receiver has found the source does not reach it.
+//! assert_eq!(context.wait_for_receivers(source, 1, Duration::from_secs(60), &mut ())?, 1);
+//! context.send(source, &[b"40.07"])?;
+//! context.end();
+//! assert_eq!(receiver.join().expect("it ends"), ["40.07"]);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A [`Context`] owns the sockets of one thread. A [`Source`] publishes a topic on a transport session, a
 //! [`Receiver`] finds all sources of its topic, or of all topics that a pattern names, and hears them:
 //! messages in order, and in its place what could not be repaired. Beside it, processes reach each other

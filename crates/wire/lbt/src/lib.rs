@@ -1,6 +1,46 @@
 //! LBM-family packets and the reliability state machines: windows, NAKs, reassembly, topic resolution.
 //! Sans-IO.
 //!
+//! ```
+//! use std::net::{Ipv4Addr, SocketAddrV4};
+//! use std::sync::Arc;
+//! use tickcast_lbt::config::{ReceiverConfig, SourceConfig};
+//! use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
+//! use tickcast_lbt::rm::{Receiver, SessionKey, Source};
+//! use tickcast_lbt::wire::lbtrm::SessionHeader;
+//! use units::Nanos;
+//!
+//! #[derive(Default)]
+//! struct Heard(Vec<Vec<u8>>);
+//!
+//! impl DeliverySink for Heard {
+//!     fn deliver(&mut self, message: Delivered<'_>) {
+//!         self.0.push(message.payload.to_vec());
+//!     }
+//!     fn lost(&mut self, _: Lost) {}
+//!     fn begin_of_stream(&mut self, _: BeginOfStream) {}
+//!     fn end_of_stream(&mut self, _: EndOfStream) {}
+//! }
+//!
+//! // The two sides of an LBT-RM session. Who calls says what time it is and carries the datagrams.
+//! let (now, host) = (Nanos(1_000_000_000), Ipv4Addr::new(10, 29, 3, 1));
+//! let session = SessionHeader { ucast_port: 14391, session_id: 7 };
+//! let mut source = Source::new(&SourceConfig::default(), session, now, Arc::default())?;
+//! let key = SessionKey { source: host, session };
+//! let config = ReceiverConfig::default();
+//! let mut receiver = Receiver::new(&config, key, 1, now, Arc::default(), Arc::default())?;
+//! receiver.subscribe(3, 0).expect("a free index");
+//!
+//! let topic = source.add_topic(now, 3);
+//! source.send(now, topic, &[b"40.07"])?;
+//! source.flush();
+//! let datagram = source.poll_transmit(now).expect("one is closed").bytes.to_vec();
+//! let mut heard = Heard::default();
+//! receiver.on_datagram(now, SocketAddrV4::new(host, 40_001), &datagram, &mut heard)?;
+//! assert_eq!(heard.0, [b"40.07"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing here opens a socket, reads a clock, sleeps or draws randomness of its own: bytes, the time and
 //! seeds come in as arguments; what to send, what to deliver and when to be called again goes out. The same
 //! code runs under the daemons and under the simulator.

@@ -1,5 +1,18 @@
 //! WebSocket connections (RFC 6455, RFC 7692) as state machines. Sans-IO.
 //!
+//! ```
+//! use tickcast_websocket::frame::{Head, OpenFrame, Opcode};
+//!
+//! // A server's text frame is written behind what is in the buffer, and its head read back.
+//! let mut bytes = Vec::new();
+//! let frame = OpenFrame::begin(&mut bytes);
+//! bytes.extend_from_slice(br#"[{"Type":"Ping"}]"#);
+//! frame.end(&mut bytes, Opcode::Text, false);
+//! let head = Head::parse(&bytes)?;
+//! assert_eq!((head.opcode, head.payload_bytes, head.mask), (Opcode::Text, 17, None));
+//! # Ok::<(), tickcast_websocket::FrameError>(())
+//! ```
+//!
 //! A [`ServerConnection`] or [`ClientConnection`] takes the bytes that a socket had to read, the time, and
 //! the end of the TCP connection; it gives messages to a [`Handler`], bytes for the socket through its
 //! [`Outbound`], and the time of its next wake-up. It opens nothing, sleeps never, and knows nothing of what

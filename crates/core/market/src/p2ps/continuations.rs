@@ -144,7 +144,7 @@ impl PointToPoint {
                     return Some(at);
                 }
                 let watcher = Watcher { client, stream_id };
-                let service_id = self.items.service_of(watcher).unwrap_or_default();
+                let service_id = self.service_of(watcher).unwrap_or_default();
                 let form = self.paced_form(watcher, request, service_id, form);
                 self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
             }

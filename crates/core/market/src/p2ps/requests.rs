@@ -100,6 +100,12 @@ impl PointToPoint {
         Cow::Owned(Form { interval_ms, ..form.clone() })
     }
 
+    /// The id of the service that an open stream is of.
+    pub(super) fn service_of(&self, watcher: Watcher) -> Option<u16> {
+        let stream = self.items.clients.get(watcher.client)?.streams.get(&watcher.stream_id)?;
+        Some(self.items.table.get(stream.index)?.key.service)
+    }
+
     /// The class of a client's user.
     fn class(&self, client: ClientId) -> Option<&ClientClass> {
         self.items.clients.get(client)?.class.and_then(|at| self.config.classes.get(at))

@@ -14,12 +14,6 @@ use crate::key::ItemKey;
 
 /// Streams.
 impl WatchedItems {
-    /// The id of the service that an open stream is of.
-    pub(super) fn service_of(&self, watcher: Watcher) -> Option<u16> {
-        let stream = self.clients.get(watcher.client)?.streams.get(&watcher.stream_id)?;
-        Some(self.table.get(stream.index)?.key.service)
-    }
-
     /// Changes how an open stream wants its item.
     ///
     /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on

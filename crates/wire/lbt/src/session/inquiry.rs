@@ -30,7 +30,6 @@ impl Inquiry {
     }
 
     /// When a session message is due for a query.
-    #[inline]
     pub(super) fn due(&self) -> Nanos {
         if self.query.is_some() { Nanos::ZERO } else { Nanos::NEVER }
     }

@@ -21,7 +21,6 @@ impl SessionMessageSchedule {
         SessionMessageSchedule { wait_min, wait_max, wait: wait_min, due: now + wait_min, sm_sqn: 0 }
     }
 
-    #[inline]
     pub(crate) fn due(&self) -> Nanos {
         self.due
     }
@@ -31,7 +30,6 @@ impl SessionMessageSchedule {
         self.sm_sqn
     }
 
-    #[inline]
     pub(crate) fn on_datagram(&mut self, now: Nanos) {
         self.wait = self.wait_min;
         self.due = now + self.wait;

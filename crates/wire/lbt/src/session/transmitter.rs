@@ -88,7 +88,6 @@ impl Transmitter {
     }
 
     /// From when on new data may go out.
-    #[inline]
     pub(crate) fn data_due(&self, window: &Window) -> Nanos {
         if window.unsent_count() == 0 {
             return Nanos::NEVER;
@@ -97,7 +96,6 @@ impl Transmitter {
     }
 
     /// From when on `len` bytes of new data may go out.
-    #[inline]
     pub(crate) fn data_due_of(&self, len: u64) -> Nanos {
         self.data_limit.ready_at(len)
     }
@@ -108,7 +106,6 @@ impl Transmitter {
     }
 
     /// The unsent datagrams that may go out now.
-    #[inline]
     pub(crate) fn next_data(&mut self, now: Nanos, window: &Window) -> Option<Run> {
         let count_max = window.unsent_count().min(self.run_count_max);
         if count_max == 0 {
@@ -118,13 +115,11 @@ impl Transmitter {
     }
 
     /// Datagrams of one run.
-    #[inline]
     pub(crate) fn run_count_max(&self) -> u32 {
         self.run_count_max
     }
 
     /// Bytes of new data that the limit allows now.
-    #[inline]
     pub(crate) fn data_room(&mut self, now: Nanos) -> u64 {
         self.data_limit.available(now)
     }
@@ -135,7 +130,6 @@ impl Transmitter {
     }
 
     /// Bytes of one run of new data.
-    #[inline]
     pub(crate) fn data_bytes_max(&mut self, now: Nanos) -> u64 {
         self.data_room(now).min(self.run_bytes_max)
     }
@@ -146,7 +140,6 @@ impl Transmitter {
     }
 
     /// Counts new datagrams that went out.
-    #[inline]
     pub(crate) fn data_went_out(&mut self, now: Nanos, count: u32, bytes: u64) {
         self.data_limit.take(bytes);
         self.schedule.on_datagram(now);
@@ -173,7 +166,6 @@ impl Transmitter {
     }
 
     /// Shows how full the window is.
-    #[inline]
     pub(crate) fn show_window(&self, window: &Window) {
         self.counters.rctlr_data_msgs.set(u64::from(window.unsent_count()));
         self.counters.txw_msgs.set(u64::from(window.count()));
@@ -186,7 +178,6 @@ impl Transmitter {
     }
 
     /// When a session message is due after silence.
-    #[inline]
     pub(crate) fn silence_due(&self) -> Nanos {
         self.schedule.due()
     }
@@ -218,7 +209,6 @@ impl Transmitter {
     }
 
     /// How often each datagram goes out.
-    #[inline]
     pub(crate) fn copies(&self) -> u64 {
         self.copies
     }
@@ -267,7 +257,6 @@ impl Transmitter {
     }
 
     /// When a session message is due for congestion control, or to ask the receivers something.
-    #[inline]
     pub(crate) fn pulse_due(&self) -> Nanos {
         self.pace.as_ref().map_or(Nanos::NEVER, |p| p.controller.pulse_due()).min(self.inquiry.due())
     }
@@ -287,7 +276,6 @@ impl Transmitter {
     }
 
     /// Tells congestion control of datagrams that went out, new or again.
-    #[inline]
     pub(crate) fn note_sent(&mut self, bytes: u64, count: u32) {
         if let Some(pace) = &mut self.pace {
             pace.controller.on_sent(bytes, count);
