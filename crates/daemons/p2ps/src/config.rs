@@ -140,6 +140,24 @@ impl P2psConfig {
                 "a client would be disconnected before it is sent the newest values",
             ));
         }
+        let conflates = self.conflate_above_bytes > 0 || self.conflate_above_ms > 0;
+        let ports = [
+            ("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes, true),
+            ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes, self.websocket_port != 0),
+        ];
+        for (key, most, _) in ports.into_iter().filter(|(.., is_open)| *is_open) {
+            if self.conflate_above_bytes >= most {
+                complaints.push(Complaint::new(
+                    ["conflate_above_bytes", key],
+                    "a client would be disconnected before it is sent the newest values",
+                ));
+            } else if conflates && self.conflated_room_bytes >= most {
+                complaints.push(Complaint::new(
+                    ["conflated_room_bytes", key],
+                    "a client that has room must have less waiting than one that is disconnected",
+                ));
+            }
+        }
         let mut names = HashSet::new();
         for (at, class) in self.class.iter().enumerate() {
             if !names.insert(&class.name) {
@@ -252,6 +270,17 @@ mod tests {
         let error = load("conflate_above_bytes = 8_388_608\nconflated_room_bytes = 8_388_608")
             .expect_err("no hysteresis");
         assert!(error.contains("conflated_room_bytes"), "{error}");
+        for text in [
+            "conflate_above_bytes = 67_108_864",
+            "conflate_above_bytes = 70_000\n[rssl]\nbacklog_max_bytes = 65_536",
+            "conflate_above_bytes = 70_000\n[websocket]\nbacklog_max_bytes = 65_536",
+            "conflate_above_ms = 5_000\nconflated_room_bytes = 17_179_869_184",
+        ] {
+            let error = load(text).expect_err("disconnected first");
+            assert!(error.contains("backlog_max_bytes"), "{error}");
+        }
+        load("conflate_above_bytes = 70_000\nwebsocket_port = 0\n[websocket]\nbacklog_max_bytes = 65_536")
+            .expect("there is no such port");
         let error =
             load("conflate_above_ms = 5_000\ndisconnect_after_ms = 5_000").expect_err("no time to conflate");
         assert!(error.contains("disconnect_after_ms"), "{error}");

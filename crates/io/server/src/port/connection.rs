@@ -19,7 +19,7 @@ pub(crate) struct Connection<E> {
     pub(crate) login_until: Nanos,
     /// What the poller was told: read, write.
     interest: (bool, bool),
-    /// The socket has taken bytes since [`Connection::lives_unread`] was asked last.
+    /// The socket has taken bytes that waited since [`Connection::lives_unheard`] was asked last.
     has_taken: bool,
     /// The service has been told of the connection.
     pub(crate) is_announced: bool,
@@ -134,12 +134,11 @@ impl<E: Endpoint> Connection<E> {
         }
     }
 
-    /// Whether nothing is read from the peer, so that its pings are not seen, and it is known to live all the
-    /// same: because it is not its fault, or because it still takes what is sent.
-    pub(crate) fn lives_unread(&mut self, is_paused: bool) -> bool {
+    /// Whether the peer is known to live though nothing is heard of it: it takes what waits for it, and answers late
+    /// what waits behind that; or nothing is read from it, which is not its fault.
+    pub(crate) fn lives_unheard(&mut self, is_paused: bool) -> bool {
         let (is_read, _) = self.interest;
-        let has_taken = std::mem::take(&mut self.has_taken);
-        !is_read && (is_paused || self.is_held || has_taken)
+        std::mem::take(&mut self.has_taken) || !is_read && (is_paused || self.is_held)
     }
 
     pub(crate) fn ended(&mut self) -> E::Reason {

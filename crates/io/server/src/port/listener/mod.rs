@@ -241,7 +241,7 @@ impl<P: Protocol> Listener<P> {
         for index in 0..self.connections.end() {
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut result = Ok(());
-            if connection.lives_unread(self.is_paused) {
+            if connection.lives_unheard(self.is_paused) {
                 connection.endpoint.on_sign_of_life(now);
             }
             if now >= connection.endpoint.next_wakeup() {
