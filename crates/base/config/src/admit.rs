@@ -250,6 +250,11 @@ pub(crate) fn unknown(
     if let Some(present) = schema.present_name(name) {
         return (FaultKind::Renamed, format!("`{name}` is now `{present}`{place}"));
     }
+    // A former name that stands in its new section, say.
+    if let Some((home, present)) = present_above(root, "", path, name) {
+        let home = path::place_text(&home);
+        return (FaultKind::Renamed, format!("`{name}` is now `{present}`{home}"));
+    }
     let hint = name_hint(root, schema, path, name);
     (FaultKind::UnknownKey, format!("unknown {what} {}{place}; {hint}", quoted_key(name)))
 }
@@ -259,6 +264,12 @@ fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
     if let Some(near) = nearest(name, schema.names()) {
         return format!("did you mean `{near}`?");
     }
+    let former = schema.renamed.iter().map(|(former, _)| *former);
+    if let Some(near) = nearest(name, former)
+        && let Some(present) = schema.present_name(near)
+    {
+        return format!("did you mean `{near}`, which is now `{present}`?");
+    }
     let homes = homes(root, "", name);
     if !homes.is_empty() && homes.len() <= 3 {
         return format!("a key of this name belongs{}", homes.join(" or"));
@@ -266,6 +277,21 @@ fn name_hint(root: &Schema, schema: &Schema, path: &str, name: &str) -> String {
     let known: Vec<String> = schema.names().map(|name| format!("`{name}`")).collect();
     let here = if path.is_empty() { "known at the top level" } else { "known here" };
     format!("{here}: {}", known.join(", "))
+}
+
+/// The section around `below` that had a key of this name, and what the key is there now.
+fn present_above(schema: &Schema, path: &str, below: &str, name: &str) -> Option<(String, &'static str)> {
+    if let Some(present) = schema.present_name(name) {
+        return Some((path.to_owned(), present));
+    }
+    schema.keys.iter().find_map(|key| match &key.kind {
+        Kind::Section { schema, .. } => {
+            let path = path::below(path, key.name);
+            let is_around = below.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.'));
+            is_around.then(|| present_above(schema, &path, below, name)).flatten()
+        }
+        _ => None,
+    })
 }
 
 /// The sections that have a key `name`, as places in a sentence.

@@ -131,3 +131,12 @@ fn an_audit_finds_names_that_lead_nowhere_are_declared_or_stand_twice() {
     ];
     assert_eq!(config::audit::<WrongConfig>(), expected);
 }
+
+#[test]
+fn a_former_name_in_the_new_section_or_misspelt_is_refused_with_the_present_one() {
+    let said = |text: &str| refused(Loader::new::<RootConfig>().file("a.toml", text)).to_string();
+    let moved = said("[engine.tank]\ntank_litres = 60\n");
+    assert!(moved.contains("`tank_litres` is now `tank.litres` in [engine]"), "{moved}");
+    let misspelt = said("[engine]\ntank_liters = 60\n");
+    assert!(misspelt.contains("did you mean `tank_litres`, which is now `tank.litres`?"), "{misspelt}");
+}
