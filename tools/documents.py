@@ -168,7 +168,7 @@ def source_faults(root=ROOT):
 
 
 # The first code of a crate's documentation stands before this line.
-HEAD_LINES_MAX = 60
+HEAD_LINES_MAX = 40
 
 
 def crate_faults(root=ROOT):

@@ -1,5 +1,33 @@
 //! The life of a connection, whatever it speaks. Sans-IO.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use counters::table::RsslConnections;
+//! use tickcast_connection::{Beat, Heartbeat, SendBuffer};
+//! use units::Nanos;
+//!
+//! // What is written waits for the socket, within a bound.
+//! let mut output = SendBuffer::new(8, Arc::new(RsslConnections::default()));
+//! output.append(b"update")?;
+//! assert!(output.append(b"another update").is_err(), "refused whole, and counted");
+//! assert_eq!(output.pending(), b"update");
+//! output.consume(6);
+//!
+//! // A peer is pinged each third of its time-out, and given up when it was silent for all of it.
+//! let mut heartbeat = Heartbeat::new(Nanos::ZERO, Duration::from_secs(30), true, true);
+//! heartbeat.heard(Nanos(1_000_000_000));
+//! let mut pings = 0;
+//! while let (Beat::Tick { ping: true }, _) = heartbeat.on_wakeup(heartbeat.wake_at()) {
+//!     pings += 1;
+//! }
+//! assert_eq!((pings, heartbeat.wake_at()), (3, Nanos(31_000_000_000)));
+//! # Ok::<(), tickcast_connection::BacklogFull>(())
+//! ```
+//!
+//! These are parts of a connection. `rssl` and `websocket` are the two protocols on top of it, and their heads show
+//! whole connections.
+//!
 //! RSSL and WebSocket differ in their handshakes and frames. The rest is one [`Machine`]:
 //!
 //! ```text

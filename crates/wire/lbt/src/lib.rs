@@ -2,42 +2,70 @@
 //! Sans-IO.
 //!
 //! ```
-//! use std::net::{Ipv4Addr, SocketAddrV4};
-//! use std::sync::Arc;
+//! # use std::net::{Ipv4Addr, SocketAddrV4};
+//! # use std::time::Duration;
+//! # use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 //! use tickcast_lbt::config::{ReceiverConfig, SourceConfig};
-//! use tickcast_lbt::delivery::{BeginOfStream, Delivered, DeliverySink, EndOfStream, Lost};
 //! use tickcast_lbt::rm::{Receiver, SessionKey, Source};
 //! use tickcast_lbt::wire::lbtrm::SessionHeader;
 //! use units::Nanos;
+//! # /// Writes down what it hears.
+//! # #[derive(Default)]
+//! # struct Heard(Vec<Vec<u8>>);
+//! # impl DeliverySink for Heard {
+//! #     fn deliver(&mut self, message: Delivered<'_>) { self.0.push(message.payload.to_vec()) }
+//! #     fn lost(&mut self, lost: Lost) { panic!("{lost:?}") }
+//! #     fn begin_of_stream(&mut self, _: BeginOfStream) {}
+//! #     fn end_of_stream(&mut self, _: EndOfStream) {}
+//! # }
 //!
-//! #[derive(Default)]
-//! struct Heard(Vec<Vec<u8>>);
-//!
-//! impl DeliverySink for Heard {
-//!     fn deliver(&mut self, message: Delivered<'_>) {
-//!         self.0.push(message.payload.to_vec());
+//! /// What a source has to send now, datagram by datagram.
+//! fn sent(source: &mut Source, now: Nanos) -> Vec<Vec<u8>> {
+//!     let mut datagrams = Vec::new();
+//!     while let Some(transmit) = source.poll_transmit(now) {
+//!         datagrams.extend(transmit.datagrams().map(<[u8]>::to_vec));
+//!         let count = transmit.count;
+//!         source.sent(now, count);
 //!     }
-//!     fn lost(&mut self, _: Lost) {}
-//!     fn begin_of_stream(&mut self, _: BeginOfStream) {}
-//!     fn end_of_stream(&mut self, _: EndOfStream) {}
+//!     datagrams
 //! }
 //!
-//! // The two sides of an LBT-RM session. Who calls says what time it is and carries the datagrams.
-//! let (now, host) = (Nanos(1_000_000_000), Ipv4Addr::new(10, 29, 3, 1));
-//! let session = SessionHeader { ucast_port: 14391, session_id: 7 };
-//! let mut source = Source::new(&SourceConfig::default(), session, now, Arc::default())?;
-//! let key = SessionKey { source: host, session };
-//! let config = ReceiverConfig::default();
-//! let mut receiver = Receiver::new(&config, key, 1, now, Arc::default(), Arc::default())?;
-//! receiver.subscribe(3, 0).expect("a free index");
+//! # let address = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 14391);
+//! # let receiver_address = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 40_000);
+//! # let session = SessionHeader { ucast_port: address.port(), session_id: 7 };
+//! # let key = SessionKey { source: *address.ip(), session };
+//! # let (source_counters, receiver_counters, delivery_counters) = Default::default();
+//! # let (mut now, mut heard) = (Nanos::ZERO, Heard::default());
+//! let mut source = Source::new(&SourceConfig::default(), session, now, source_counters)?;
+//! let topic = source.add_topic(now, 1);
+//! let (config, seed) = (ReceiverConfig::default(), 42);
+//! let mut receiver = Receiver::new(&config, key, seed, now, receiver_counters, delivery_counters)?;
+//! receiver.subscribe(1, 0)?;
 //!
-//! let topic = source.add_topic(now, 3);
-//! source.send(now, topic, &[b"40.07"])?;
-//! source.flush();
-//! let datagram = source.poll_transmit(now).expect("one is closed").bytes.to_vec();
-//! let mut heard = Heard::default();
-//! receiver.on_datagram(now, SocketAddrV4::new(host, 40_001), &datagram, &mut heard)?;
-//! assert_eq!(heard.0, [b"40.07"]);
+//! // Three messages, a datagram each. The network loses the second one.
+//! for (number, text) in ["one", "two", "three"].iter().enumerate() {
+//!     source.send(now, topic, &[text.as_bytes()])?;
+//!     source.flush();
+//!     for datagram in sent(&mut source, now) {
+//!         if number != 1 {
+//!             receiver.on_datagram(now, address, &datagram, &mut heard)?;
+//!         }
+//!     }
+//! }
+//! assert_eq!(heard.0, [b"one"], "the third waits for the second");
+//!
+//! // The receiver sends a NAK when it is due, and the source repeats the datagram.
+//! while receiver.missing() > 0 {
+//!     now = receiver.next_wakeup();
+//!     receiver.on_wakeup(now, &mut heard);
+//!     while let Some(nak) = receiver.poll_transmit(now) {
+//!         source.on_datagram(now, receiver_address, nak.datagram)?;
+//!     }
+//!     for datagram in sent(&mut source, now) {
+//!         receiver.on_datagram(now, address, &datagram, &mut heard)?;
+//!     }
+//! }
+//! assert_eq!(heard.0, [&b"one"[..], b"two", b"three"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

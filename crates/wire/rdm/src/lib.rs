@@ -1,6 +1,24 @@
 //! What the domains mean: login, source directory, dictionary, item requests, posts and publications as typed
 //! values to and from RWF.
 //!
+//! ```
+//! use rwf::Msg;
+//! use tickcast_rdm::ToVec;
+//! use tickcast_rdm::login::{LoginMsg, LoginRefresh, LoginRequest};
+//!
+//! // What a consumer sends ...
+//! let request = LoginRequest::consumer(b"someone").to_vec()?;
+//!
+//! // ... a server reads, and answers.
+//! let LoginMsg::Request(login) = LoginMsg::parse(&Msg::parse(&request)?)? else { panic!("a request") };
+//! assert_eq!(login.name, b"someone");
+//! let answer = LoginRefresh::accept(&login).to_vec()?;
+//!
+//! let LoginMsg::Refresh(accepted) = LoginMsg::parse(&Msg::parse(&answer)?)? else { panic!("a refresh") };
+//! assert_eq!(accepted.name, Some(&b"someone"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A message is first read by the codec ([`rwf::Msg::parse`]: are the bytes legal?), then by its domain (does
 //! it say what the domain lets it say?). What comes out can only hold legal values; what is wrong is an
 //! [`RdmError`] that names the part, and the code for the answer. Both ends are here: what a consumer sends,

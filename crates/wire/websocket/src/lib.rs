@@ -1,22 +1,60 @@
 //! WebSocket connections (RFC 6455, RFC 7692) as state machines. Sans-IO.
 //!
 //! ```
-//! use tickcast_websocket::frame::{Head, OpenFrame, Opcode};
+//! use std::ops::ControlFlow;
+//! use std::sync::Arc;
+//! use tickcast_websocket::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+//! use tickcast_websocket::{Handler, Message, Outbound, Session, Stop};
+//! use units::Nanos;
 //!
-//! // A server's text frame is written behind what is in the buffer, and its head read back.
-//! let mut bytes = Vec::new();
-//! let frame = OpenFrame::begin(&mut bytes);
-//! bytes.extend_from_slice(br#"[{"Type":"Ping"}]"#);
-//! frame.end(&mut bytes, Opcode::Text, false);
-//! let head = Head::parse(&bytes)?;
-//! assert_eq!((head.opcode, head.payload_bytes, head.mask), (Opcode::Text, 17, None));
-//! # Ok::<(), tickcast_websocket::FrameError>(())
+//! /// Writes down the texts that it hears.
+//! #[derive(Default)]
+//! struct Texts(Vec<String>);
+//! impl Handler for Texts {
+//!     fn on_connected(&mut self, _: &Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
+//!         match out.push(Message::Text("hello")) {
+//!             Ok(()) => ControlFlow::Continue(()),
+//!             Err(stop) => ControlFlow::Break(stop),
+//!         }
+//!     }
+//!     fn on_message(&mut self, message: Message<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
+//!         if let Message::Text(text) = message {
+//!             self.0.push(text.to_owned());
+//!         }
+//!         ControlFlow::Continue(())
+//!     }
+//! }
+//!
+//! let (now, counters) = (Nanos::ZERO, Arc::default());
+//! let client_config = Arc::new(ClientConfig::new("localhost:15000"));
+//! let mut client = ClientConnection::new(now, &client_config, &counters, 42);
+//! let mut server = ServerConnection::new(now, &Arc::new(ServerConfig::default()), &counters);
+//! let (mut at_client, mut at_server) = (Texts::default(), Texts::default());
+//!
+//! // What waits at one end for its socket, the other end reads: the upgrade first, then texts.
+//! for _ in 0..2 {
+//!     server.on_bytes(now, client.outbound().pending(), &mut at_server)?;
+//!     let taken = client.backlog().depth_bytes;
+//!     client.outbound().consume(taken);
+//!     client.on_bytes(now, server.outbound().pending(), &mut at_client)?;
+//!     let taken = server.backlog().depth_bytes;
+//!     server.outbound().consume(taken);
+//! }
+//! assert_eq!((at_server.0, at_client.0), (vec!["hello".to_owned()], vec!["hello".to_owned()]));
+//! # Ok::<(), tickcast_websocket::CloseReason>(())
 //! ```
 //!
 //! A [`ServerConnection`] or [`ClientConnection`] takes the bytes that a socket had to read, the time, and
 //! the end of the TCP connection; it gives messages to a [`Handler`], bytes for the socket through its
 //! [`Outbound`], and the time of its next wake-up. It opens nothing, sleeps never, and knows nothing of what
 //! is in a message but for the ping of the protocol above, which it sends to peers that are silent.
+//!
+//! | module or type | what it is |
+//! |---|---|
+//! | [`ServerConnection`], [`ClientConnection`] | the two ends; their inputs are those of every `connection::Machine` |
+//! | [`upgrade`] | the HTTP request and answer by which a connection begins |
+//! | [`frame`], [`close_code`] | frames as bytes |
+//! | [`deflate`] | permessage-deflate, and text that is compressed once for many connections |
 //!
 //! # Promise
 //!
