@@ -4,7 +4,7 @@ use std::time::Duration;
 use config::Complaint;
 use daemon::ThreadConfig;
 use market::IntakeConfig;
-use market::p2ps::{ClientClass, ServerConfig};
+use market::p2ps::{ClientClass, ClientClasses, ServerConfig};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
@@ -164,6 +164,11 @@ impl P2psConfig {
                 complaints
                     .push(Complaint::new([format!("class.{at}.name")], "each class has a name of its own"));
             }
+            let has_star = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
+            if let Some(name) = class.users.iter().find(has_star) {
+                let text = format!("`*` stands at the end of a name only, not as in `{name}`");
+                complaints.push(Complaint::new([format!("class.{at}.users")], text));
+            }
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
@@ -209,7 +214,7 @@ impl P2psConfig {
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
-            classes: self.class.iter().map(ClassConfig::core).collect(),
+            classes: ClientClasses::new(self.class.iter().map(ClassConfig::core).collect()),
         }
     }
 }
@@ -253,16 +258,17 @@ mod tests {
         let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
         let core = load(text).expect("legal").value.core();
         assert_eq!(core.conflated_intervals_ms, [100, 1_000]);
-        let class =
-            |user: &str| core.classes.iter().find(|class| class.names(user)).map(|class| &*class.name);
+        let class = |user: &str| core.classes.of(user).and_then(|at| Some(&*core.classes.get(at)?.name));
         assert_eq!(
             ["desk-1", "ann", "anna", ""].map(class),
             [Some("desk"), Some("desk"), Some("others"), Some("others")]
         );
-        let others = &core.classes[1];
+        let others = core.classes.get(1).expect("there are two");
         assert_eq!((others.interval_ms, others.streams_max, others.connections_max), (0, 10, 3));
         let twins = load(&text.replace("others", "desk")).expect_err("twice").to_string();
         assert!(twins.contains("each class has a name of its own"), "{twins}");
+        let star = load(&text.replace("desk-*", "d*sk")).expect_err("a star within").to_string();
+        assert!(star.contains("not as in `d*sk`"), "{star}");
     }
 
     #[test]

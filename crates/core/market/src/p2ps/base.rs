@@ -1,6 +1,6 @@
 //! Ids and configuration: what every part may use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 /// How a server behaves.
@@ -39,8 +39,8 @@ pub struct ServerConfig {
     pub cleanups_per_turn: usize,
     /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
     pub conflated_intervals_ms: Vec<u16>,
-    /// Classes of users. A user is of the first that names it, or of none.
-    pub classes: Vec<ClientClass>,
+    /// Classes of users.
+    pub classes: ClientClasses,
 }
 
 /// What the clients of some users may have.
@@ -58,21 +58,45 @@ pub struct ClientClass {
     pub connections_max: usize,
 }
 
-impl ClientClass {
-    /// Whether it names a user.
-    #[must_use]
-    pub fn names(&self, user: &str) -> bool {
-        self.users.iter().any(|name| match name.strip_suffix('*') {
-            Some(begin) => user.starts_with(begin),
-            None => name == user,
-        })
-    }
+/// Classes of users, in their order. A user is of the first that names it, or of none.
+#[derive(Clone, Debug, Default)]
+pub struct ClientClasses {
+    all: Vec<ClientClass>,
+    /// The first class that has a name as it is.
+    by_name: HashMap<String, usize>,
+    /// What names begin with, and the class, in the order of the classes.
+    by_prefix: Vec<(String, usize)>,
 }
 
-impl ServerConfig {
+impl ClientClasses {
+    /// These classes in this order.
+    #[must_use]
+    pub fn new(all: Vec<ClientClass>) -> ClientClasses {
+        let (mut by_name, mut by_prefix) = (HashMap::new(), Vec::new());
+        let names = |(at, class): (usize, &ClientClass)| {
+            class.users.iter().map(|name| (at, name.clone())).collect::<Vec<(usize, String)>>()
+        };
+        for (at, name) in all.iter().enumerate().flat_map(names) {
+            match name.strip_suffix('*') {
+                Some(prefix) => by_prefix.push((prefix.to_owned(), at)),
+                None => _ = by_name.entry(name).or_insert(at),
+            }
+        }
+        ClientClasses { all, by_name, by_prefix }
+    }
+
+    /// The class at a place.
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<&ClientClass> {
+        self.all.get(at)
+    }
+
     /// The place of a user's class.
-    pub(super) fn class_of(&self, user: &str) -> Option<usize> {
-        self.classes.iter().position(|class| class.names(user))
+    #[must_use]
+    pub fn of(&self, user: &str) -> Option<usize> {
+        let by_name = self.by_name.get(user).copied();
+        let prefix = self.by_prefix.iter().find(|(prefix, _)| user.starts_with(prefix.as_str()));
+        by_name.into_iter().chain(prefix.map(|(_, at)| *at)).min()
     }
 }
 
@@ -95,7 +119,7 @@ impl Default for ServerConfig {
             unrippled: BTreeSet::new(),
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
-            classes: Vec::new(),
+            classes: ClientClasses::default(),
         }
     }
 }

@@ -65,6 +65,9 @@ pub(super) struct Stream {
     pub(super) serial: u64,
     /// How the stream wants it.
     pub(super) form: Form,
+    /// The interval in milliseconds of the quality that it has; 0 for every update. Its form may have a longer one, of
+    /// the client's class.
+    pub(super) quality_ms: u16,
     /// The client has paused this stream.
     pub(super) is_paused: bool,
     /// The number under which instances answer what went up on it.

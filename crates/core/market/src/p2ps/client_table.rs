@@ -148,15 +148,16 @@ impl Clients {
         Lacked { updates, since_ms: stream.changed_at_ms }
     }
 
-    /// Whether a client of this user may log in beside those of its class that are, if it is not one of them.
+    /// Whether a client of a class may log in beside those of it that are, if it is not one of them.
     ///
     /// # Errors
     /// There are as many as there may be.
-    pub(super) fn admit_of_class(&self, client: ClientId, credentials: &Credentials) -> Result<(), Denial> {
-        let Some(at) = self.config.class_of(&credentials.user) else { return Ok(()) };
+    pub(super) fn admit_of_class(&self, client: ClientId, class: Option<usize>) -> Result<(), Denial> {
+        let known = class.and_then(|at| Some((at, self.config.classes.get(at)?)));
+        let Some((at, class)) = known else { return Ok(()) };
         let is_counted = self.get(client).is_some_and(|known| known.class == Some(at));
         let count = self.of_class.get(&at).copied().unwrap_or_default();
-        let has_room = is_counted || count < self.config.classes[at].connections_max;
+        let has_room = is_counted || count < class.connections_max;
         if has_room { Ok(()) } else { Err(Denial::Connections) }
     }
 
@@ -182,9 +183,8 @@ impl Clients {
         now: Nanos,
         client: ClientId,
         request: &LoginRequest<'_>,
-        credentials: Credentials,
+        (credentials, class): (Credentials, Option<usize>),
     ) {
-        let class = self.config.class_of(&credentials.user);
         let Some(known) = self.all.get_mut(&client) else { return };
         let class_before = std::mem::replace(&mut known.class, class);
         let mut login = Login::of(request, credentials);

@@ -106,7 +106,7 @@ impl WatchedItems {
                 client.conflation.changed += 1;
                 match stream.form.interval_ms {
                     0 => self.clients.enqueue_due(watcher),
-                    _ => self.clients.await_turn(watcher),
+                    interval_ms => self.clients.await_turn(watcher, interval_ms),
                 }
             }
         }

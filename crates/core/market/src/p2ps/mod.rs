@@ -60,7 +60,7 @@ mod sweep;
 mod tests;
 mod users;
 
-pub use self::base::{ClientClass, ClientId, ServerConfig, SourceId, Topic, Watcher};
+pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::ServerSink;

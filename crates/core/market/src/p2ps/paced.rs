@@ -26,11 +26,10 @@ const TURNS_MAX: usize = 10_000;
 /// With fewer entries than this the queue is not searched for those that mean nothing any more.
 const QUEUE_MIN: usize = 1_024;
 
-/// When one stream may be sent an update again.
+/// When one stream was sent an update, after which it waits for an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacedStream {
-    /// Not before.
-    until: Nanos,
+    sent: Option<Nanos>,
     /// The moment of its entry in the queue, if it has one.
     queued: Option<Nanos>,
 }
@@ -50,11 +49,14 @@ impl Default for Paced {
     }
 }
 
-/// The end of an interval that begins now.
-fn end_of(now: Nanos, interval_ms: u16) -> Nanos {
-    let end = now + Duration::from_millis(interval_ms.into());
-    let grain = GRAIN.as_nanos() as u64;
-    Nanos(end.0.div_ceil(grain) * grain)
+impl PacedStream {
+    /// When it may be sent an update again.
+    fn until(&self, interval_ms: u16) -> Nanos {
+        let Some(sent) = self.sent else { return Nanos::ZERO };
+        let end = sent + Duration::from_millis(interval_ms.into());
+        let grain = GRAIN.as_nanos() as u64;
+        Nanos(end.0.div_ceil(grain) * grain)
+    }
 }
 
 impl Clients {
@@ -78,9 +80,9 @@ impl Clients {
     fn take_turn(&mut self, now: Nanos, watcher: Watcher, interval_ms: u16) -> bool {
         let Some(client) = self.get_mut(watcher.client) else { return false };
         let stream = client.paced.entry(watcher.stream_id).or_default();
-        let is_its_turn = now >= stream.until;
+        let is_its_turn = now >= stream.until(interval_ms);
         if is_its_turn {
-            stream.until = end_of(now, interval_ms);
+            stream.sent = Some(now);
         }
         is_its_turn
     }
@@ -94,17 +96,18 @@ impl Clients {
     /// A stream is about to be sent its newest values.
     pub(super) fn begin_interval(&mut self, now: Nanos, watcher: Watcher, interval_ms: u16) {
         let Some(client) = self.get_mut(watcher.client).filter(|_| interval_ms > 0) else { return };
-        client.paced.entry(watcher.stream_id).or_default().until = end_of(now, interval_ms);
+        client.paced.entry(watcher.stream_id).or_default().sent = Some(now);
     }
 
     /// A stream with an interval has changed: the newest values are due when its turn comes.
-    pub(super) fn await_turn(&mut self, watcher: Watcher) {
+    pub(super) fn await_turn(&mut self, watcher: Watcher, interval_ms: u16) {
         let Some(client) = self.all.get_mut(&watcher.client) else { return };
         let stream = client.paced.entry(watcher.stream_id).or_default();
-        if stream.queued.replace(stream.until) == Some(stream.until) {
+        let until = stream.until(interval_ms);
+        if stream.queued.replace(until) == Some(until) {
             return;
         }
-        let entry = (stream.until, watcher.client, watcher.stream_id);
+        let entry = (until, watcher.client, watcher.stream_id);
         self.paced.queue.push(Reverse(entry));
         if self.paced.queue.len() >= self.paced.search_at {
             self.paced.queue.retain(|Reverse(entry)| is_valid(&self.all, *entry));

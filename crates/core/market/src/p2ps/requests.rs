@@ -70,24 +70,24 @@ impl PointToPoint {
         }
     }
 
-    /// The form with the interval at which a stream is to get updates of an item of a service: that of the quality that
-    /// it gets, or of the client's class if that is longer. A change of an open stream that names no quality keeps what
-    /// it has.
+    /// The form with the interval at which a stream is to get updates of an item of a service, that of the quality that
+    /// it gets, or of the client's class if that is longer; and that of the quality. A change of an open stream that
+    /// names no quality keeps what it has.
     pub(super) fn paced_form<'f>(
         &self,
         watcher: Watcher,
         request: &ItemRequest<'_>,
         service_id: u16,
         form: &'f Form,
-    ) -> Cow<'f, Form> {
+    ) -> (Cow<'f, Form>, u16) {
         if form.is_snapshot {
-            return Cow::Borrowed(form);
+            return (Cow::Borrowed(form), 0);
         }
         let of_class = self.class(watcher.client).map_or(0, |class| class.interval_ms);
         let range = request.qos_range();
         let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
         let of_qos = match (open, range) {
-            (Some(stream), None) => stream.form.interval_ms,
+            (Some(stream), None) => stream.quality_ms,
             _ => {
                 let service = self.items.sources.services.get(&service_id);
                 self.config.interval_of(service.and_then(|s| s.definition.info.best_qos(range)))
@@ -95,9 +95,9 @@ impl PointToPoint {
         };
         let interval_ms = of_class.max(of_qos);
         if interval_ms == form.interval_ms {
-            return Cow::Borrowed(form);
+            return (Cow::Borrowed(form), of_qos);
         }
-        Cow::Owned(Form { interval_ms, ..form.clone() })
+        (Cow::Owned(Form { interval_ms, ..form.clone() }), of_qos)
     }
 
     /// The id of the service that an open stream is of.
@@ -122,10 +122,10 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
-        let form = self.paced_form(watcher, request, key.service_id, form);
+        let (form, quality_ms) = self.paced_form(watcher, request, key.service_id, form);
         match self.admit(client, request, key, 0) {
             Ok(_) if self.has_stream(client, request.stream_id) => {
-                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(watcher, (&form, quality_ms), (request.pause, request.no_refresh), sink);
             }
             Ok(key) => {
                 let is_paused = request.pause;
@@ -134,6 +134,7 @@ impl PointToPoint {
                     now,
                     key,
                     Newcomer { watcher, form, is_snapshot, is_paused, is_due: false },
+                    quality_ms,
                     sink,
                 );
             }

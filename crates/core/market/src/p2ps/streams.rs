@@ -22,7 +22,7 @@ impl WatchedItems {
     pub(super) fn reissue(
         &mut self,
         watcher: Watcher,
-        form: &Form,
+        (form, quality_ms): (&Form, u16),
         (pause, no_refresh): (bool, bool),
         sink: &mut impl ServerSink,
     ) {
@@ -32,6 +32,7 @@ impl WatchedItems {
         // A private stream is its provider's matter, and its requests are passed on one by one.
         let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
         let before = std::mem::replace(&mut stream.form, form.clone());
+        stream.quality_ms = quality_ms;
         let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
         let (index, is_paused) = (stream.index, pause || all_paused);
         let audience = &mut self.table[index].audience;
@@ -75,6 +76,7 @@ impl WatchedItems {
         now: Nanos,
         key: ItemKey<'_>,
         mut newcomer: Newcomer,
+        quality_ms: u16,
         sink: &mut impl ServerSink,
     ) {
         if self.cleanups.is_busy() {
@@ -86,8 +88,16 @@ impl WatchedItems {
         let (watcher, serial) = (newcomer.watcher, item.serial);
         if let Some(client) = self.clients.get_mut(watcher.client) {
             let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            let (conversation, changed_from, changed_at_ms) = (None, None, 0);
-            let stream = Stream { index, serial, form, is_paused, conversation, changed_from, changed_at_ms };
+            let stream = Stream {
+                index,
+                serial,
+                form,
+                quality_ms,
+                is_paused,
+                conversation: None,
+                changed_from: None,
+                changed_at_ms: 0,
+            };
             client.streams.insert(watcher.stream_id, stream);
             newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
         }

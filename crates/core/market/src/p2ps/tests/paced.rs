@@ -46,8 +46,8 @@ impl Bench {
         self.took()
     }
 
-    fn class(&mut self, class: ClientClass) {
-        self.core.reconfigure(|config| config.classes.push(class));
+    fn classes(&mut self, classes: Vec<ClientClass>) {
+        self.core.reconfigure(|config| config.classes = ClientClasses::new(classes));
     }
 }
 
@@ -198,8 +198,8 @@ fn a_change_of_a_stream_keeps_its_rate_unless_it_names_another() {
 #[test]
 fn a_class_has_a_rate_a_number_of_streams_and_a_number_of_connections() {
     let mut bench = offering();
-    bench.class(ClientClass { interval_ms: 700, streams_max: 2, connections_max: 1, ..class("desk-*") });
-    bench.class(class("*"));
+    let few = ClientClass { interval_ms: 700, streams_max: 2, connections_max: 1, ..class("desk-*") };
+    bench.classes(vec![few, class("*")]);
     let [first, second] = [3, 4].map(ClientId);
     for client in [first, second] {
         bench.core.on_client_connected(client, ClientProfile::default());
@@ -227,6 +227,41 @@ fn a_class_has_a_rate_a_number_of_streams_and_a_number_of_connections() {
     bench.core.on_client_closed(bench.now, first, &mut bench.log);
     bench.client(second, &login);
     assert!(bench.core.is_logged_in(second), "there is room again");
+}
+
+#[test]
+fn a_shorter_interval_counts_from_the_last_update_on_and_so_does_a_longer_one() {
+    let mut bench = watching();
+    bench.ask(A, &ItemRequest { qos: Some(SECOND), ..streaming(5, "IBM") });
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    bench.ask(A, &paced(5, "IBM"));
+    bench.took();
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(bench.took(), ["2/9: update 22=3"]);
+    assert_eq!((bench.passes(499).len(), bench.passes(1)), (0, vec!["1/5: update 22=3".to_owned()]));
+    bench.ask(A, &ItemRequest { qos: Some(SECOND), ..streaming(5, "IBM") });
+    bench.took();
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.took();
+    assert_eq!((bench.passes(999).len(), bench.passes(1)), (0, vec!["1/5: update 22=4".to_owned()]));
+}
+
+#[test]
+fn a_class_counts_for_what_is_opened_or_changed_after_the_login() {
+    let mut bench = offering();
+    bench.classes(vec![ClientClass { interval_ms: 700, ..class("desk") }]);
+    let interval = |bench: &Bench, stream_id| {
+        bench.core.items.clients.get(A).expect("it is connected").streams[&stream_id].form.interval_ms
+    };
+    bench.request(A, 5, "IBM");
+    bench.log_in(A, &LoginRequest::consumer(b"desk"));
+    bench.ask(A, &paced(6, "IBM"));
+    assert_eq!((interval(&bench, 5), interval(&bench, 6)), (0, 700));
+    bench.log_in(A, &LoginRequest::consumer(b"me"));
+    for stream_id in [5, 6] {
+        bench.ask(A, &ItemRequest { qos: None, ..streaming(stream_id, "IBM") });
+    }
+    assert_eq!((interval(&bench, 5), interval(&bench, 6)), (0, 500), "the quality stays, the class does not");
 }
 
 /// Any updates, pauses and closed streams: updates of a stream are an interval apart, and the last values arrive.
