@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks of the pages: links, the book's table of contents, prose that can be read, pages that sources name.
+"""Checks of the pages: links, the book's table of contents, prose that can be read, pages that sources name; and that
+the reference of each crate opens with an example.
 
 documents.py            checks all pages; a line for each fault, exit status 1 if there is one
 documents.py wrap FILE  wraps the prose of pages at 100 columns
@@ -21,6 +22,8 @@ ROOT_PAGES = ('README.md', 'DESIGN.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANG
 FOLDERS = ('crates', 'bindings')
 # Written by the program or a tool, and held by a test.
 GENERATED = ('docs/configuration.md', 'docs/cli.md', 'docs/counters.md')
+# What a library crate's reference opens with, within so many lines of its head: code that `cargo test` compiles.
+EXAMPLE_LINES_MAX = 20
 WORDS_MAX = 35
 COLUMNS_MAX = 100
 
@@ -31,6 +34,9 @@ HEADING = re.compile(r'^#{1,6}\s+(.*)$')
 NAMED = re.compile(r'\b(docs/[\w./@-]+\.(?:md|svg|json|toml|yml|service))\b')
 SOURCES = ('.rs', '.py', '.pyi', '.h', '.c', '.java', '.toml', '.sh', '.yml', '.md', 'Makefile')
 NO_SOURCES = ('target', 'shared', '__pycache__')
+DOC_FENCE = re.compile(r'^//!\s*(?:```|~~~)(.*)$')
+# Words behind a fence with which rustdoc compiles the block.
+COMPILED = {'', 'rust', 'no_run', 'should_panic', 'edition2024'}
 NOT_AN_END = re.compile(r'\b(?:e\.g|i\.e|etc|vs|No|Fig)\.$')
 
 
@@ -167,21 +173,39 @@ def source_faults(root=ROOT):
     return found
 
 
-# The first code of a crate's documentation stands before this line.
-HEAD_LINES_MAX = 40
+def example_line(source):
+    """The line of a lib.rs in which the first example of its head begins; None if it has none.
+
+    An example is a block of Rust that is compiled: no picture, no output, and not `ignore` or `compile_fail`.
+    """
+    is_open = False
+    for number, line in enumerate(source.splitlines(), 1):
+        if not line.startswith('//!'):
+            # A licence may stand above the head, and attributes in it.
+            if line.strip() and not line.startswith(('//', '#![')):
+                return None
+            continue
+        fence = DOC_FENCE.match(line)
+        if fence and not is_open and set(re.split(r'[,\s]+', fence.group(1).strip())) <= COMPILED:
+            return number
+        is_open ^= bool(fence)
+    return None
 
 
 def crate_faults(root=ROOT):
-    """Libraries whose documentation does not open with an example."""
+    """(file, line, what is wrong): library crates whose reference does not open with an example."""
     found = []
-    for directory, folders, files in sorted(os.walk(os.path.join(root, 'crates'))):
-        folders[:] = sorted(folder for folder in folders if folder not in ('target', 'src', 'tests'))
-        path = os.path.join(directory, 'src', 'lib.rs')
-        if 'Cargo.toml' in files and os.path.exists(path):
-            page = os.path.relpath(path, root)
-            head = [line for line in read(page, root).splitlines()[:HEAD_LINES_MAX] if line.startswith('//!')]
-            if not any(line.startswith('//! ```') for line in head):
-                found.append((page, 1, 'the documentation of a crate opens with an example, within %d lines' % HEAD_LINES_MAX))
+    for folder, folders, names in os.walk(os.path.join(root, 'crates')):
+        folders[:] = sorted(name for name in folders if name not in NO_SOURCES)
+        path = os.path.relpath(os.path.join(folder, 'src', 'lib.rs'), root)
+        if 'Cargo.toml' not in names or not os.path.exists(os.path.join(root, path)):
+            continue
+        line = example_line(read(path, root))
+        if line is None:
+            found.append((path, 1, 'no example in the head of the crate: show what it is for, in a block of Rust behind '
+                                   'the first paragraph'))
+        elif line > EXAMPLE_LINES_MAX:
+            found.append((path, line, 'the first example begins in this line; line %d at the latest' % EXAMPLE_LINES_MAX))
     return found
 
 

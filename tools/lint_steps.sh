@@ -2,7 +2,7 @@
 
 lint_steps() {
     step "format" cargo fmt --check
-    step "pages" tools/documents.py
+    step "pages, examples of crates" tools/documents.py
     step "pictures" tools/pictures.py check
     step "page of counters" tools/reference.py check
     step "dependency policy" tools/dependency_policy.py

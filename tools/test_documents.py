@@ -113,14 +113,31 @@ class Tree(unittest.TestCase):
         self.page('x.bin', 'docs/gone.md\n')
         self.assertEqual(documents.faults(self.root), [('x.rs', 1, 'docs/gone.md is not there')])
 
-    def test_a_library_opens_with_an_example(self):
-        os.makedirs(os.path.join(self.root, 'crates', 'a', 'src'))
-        self.page('crates/a/Cargo.toml', '')
-        self.page('crates/a/src/lib.rs', '//! A.\n//!\n//! ```\n//! a();\n//! ```\n')
-        self.assertEqual(self.said(), [])
-        for text in ('//! A.\n', '//! A.\n' + '//! long\n' * 60 + '//! ```\n//! a();\n//! ```\n'):
-            self.page('crates/a/src/lib.rs', text)
-            self.assertEqual(len(self.said()), 1)
+    def test_the_reference_of_every_library_crate_opens_with_an_example(self):
+        os.makedirs(os.path.join(self.root, 'crates', 'wire', 'lbt', 'src'))
+        path, example = 'crates/wire/lbt/src/lib.rs', '//!\n//! ```\n//! assert!(true);\n//! ```\n'
+        self.page(path, '//! Packets.\n')
+        self.assertEqual(documents.faults(self.root), [], 'a folder without a Cargo.toml is no crate')
+        self.page('crates/wire/lbt/Cargo.toml', '')
+        for head in ('//! Packets.\n' + example, '//! Packets.\n\n#![no_std]\n' + example,
+                     '//! Packets.\n//!\n//! ```text\n//! a -> b\n//! ```\n' + example,
+                     '//! Packets.\n' + example.replace('```\n//! assert', '```rust, no_run\n//! assert')):
+            with self.subTest(head):
+                self.page(path, head)
+                self.assertEqual(documents.faults(self.root), [])
+        for head in ('', '//! Packets.\n', '//! Packets.\n//!\n//! ```text\n//! a -> b\n//! ```\n',
+                     '//! Packets.\n//!\n//! ```ignore\n//! a();\n//! ```\n', '//! Packets.\nmod a;\n' + example,
+                     '//! Packets.\n/// A part.\n' + example.replace('//!', '///')):
+            with self.subTest(head):
+                self.page(path, head)
+                (file, line, said), = documents.faults(self.root)
+                self.assertEqual((file, line), (path, 1))
+                self.assertIn('no example in the head of the crate', said)
+        self.page(path, '//! Packets.\n' * 18 + example)
+        self.assertEqual(documents.faults(self.root), [], 'line 20')
+        self.page(path, '//! Packets.\n' * 19 + example)
+        self.assertEqual([(line, said) for _, line, said in documents.faults(self.root)],
+                         [(21, 'the first example begins in this line; line 20 at the latest')])
 
     def test_a_table_is_followed_by_a_blank_line(self):
         table = '# B\n\n| a |\n|---|\n| b |\n'

@@ -1,19 +1,39 @@
 //! What all daemons have alike: how their threads wait, how they describe themselves.
 //!
 //! ```
-//! use tickcast_daemon::{Parameter, Query};
+//! use serde_json::json;
+//! use tickcast_daemon::{Describer, Facts, Parameter, StatusError};
+//! use units::Nanos;
 //!
-//! // What a status page is asked for: parameters that it knows, with values that make sense.
-//! let query = Query::parse("user=desk-*&limit=50&after=700", Parameter::ALL)?;
-//! assert_eq!(query.after(), Some(700));
-//! let error = Query::parse("usr=desk-1", Parameter::ALL).expect_err("there is no such parameter");
-//! assert!(error.to_string().contains("usr"));
-//! # Ok::<(), tickcast_daemon::QueryError>(())
+//! // A daemon on its thread, and somebody on another thread who wants to see the connections that lag.
+//! let connections = [("alice", 0), ("bob", 5_000)];
+//! let mut describer = Describer::new(&[Parameter::User, Parameter::BacklogMin]);
+//! let status = describer.status();
+//! let operator = std::thread::spawn(move || loop {
+//!     match status.ask("backlog_min=1000") {
+//!         Err(StatusError::Busy) => {}                 // the daemon has not come round to it
+//!         answer => break answer,
+//!     }
+//! });
+//!
+//! let mut now = Nanos::ZERO;
+//! while !operator.is_finished() {                      // the turns of the daemon
+//!     describer.describe(now, |query| {
+//!         let known = connections.iter().zip(1..).map(|(&(user, backlog_bytes), id)| {
+//!             (id, Facts { user, backlog_bytes, ..Facts::default() }, user)
+//!         });
+//!         json!({ "connections": query.page(known).listed })
+//!     });
+//!     now = describer.next_wakeup();
+//! #   std::thread::yield_now();
+//! }
+//! assert_eq!(operator.join().expect("it does not panic")?, json!({ "connections": ["bob"] }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`ThreadConfig`], [`WaitConfig`] | a daemon's thread: its CPU, its priority, how it waits |
+//! | [`ThreadConfig`], [`WaitConfig`] | a daemon's thread: its CPU, how it waits |
 //! | [`Status`], [`Describer`] | how a daemon's thread describes itself without waiting for whoever asks |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |

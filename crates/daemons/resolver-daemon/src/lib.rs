@@ -1,13 +1,38 @@
 //! The unicast resolver: topic resolution for networks without multicast.
 //!
 //! ```
-//! use tickcast_resolver_daemon::ResolverDaemonConfig;
+//! use std::net::{Ipv4Addr, UdpSocket};
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use std::time::Duration;
+//! use counters::Registry;
+//! use net::{Poller, Token, WaitStrategy, Waker, agent, clock};
+//! use tickcast_resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 //!
-//! // What it is told: where it listens, and who may register.
-//! let text = "port = 15380\nnetworks = [\"10.29.0.0/16\"]\n";
-//! let loaded = config::Loader::new::<ResolverDaemonConfig>().file("resolver.toml", text).load()?;
-//! assert!(loaded.value.admits("10.29.4.1".parse()?));
-//! assert!(!loaded.value.admits("192.168.1.1".parse()?));
+//! // Here clients have any port, and the daemon the next free one of the loopback interface.
+//! let (client_port_low, client_port_high) = (1, 65_535);
+//! let config = ResolverDaemonConfig { port: 0, client_port_low, client_port_high, ..Default::default() };
+//! let (mut poller, registry) = (Poller::new()?, Registry::default());
+//! let mut daemon = ResolverDaemon::new(&config, poller.registrar(), 1, clock::monotonic(), &registry)?;
+//! let address = daemon.local_address()?;
+//!
+//! // One thread drives it, until it is to stop.
+//! let (stop, waker) = (AtomicBool::new(false), Waker::new(poller.registrar(), Token(0))?);
+//! let keep_alive = std::thread::scope(|scope| {
+//!     scope.spawn(|| agent::run(&mut poller, WaitStrategy::Block, &mut [&mut daemon], &stop));
+//!     // A context sends a keep-alive and is sent one: from now on it hears what other contexts say.
+//!     let ask = || {
+//!         let (context, mut answer) = (UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, [0; 64]);
+//!         context.set_read_timeout(Some(Duration::from_secs(60)))?;
+//!         context.send_to(&[2, 0, 0, 0], address)?;
+//!         let length = context.recv(&mut answer)?;
+//!         Ok::<Vec<u8>, std::io::Error>(answer[..length].to_vec())
+//!     };
+//!     let answer = ask();
+//!     stop.store(true, Ordering::Relaxed);
+//!     waker.wake();
+//!     answer
+//! })?;
+//! assert_eq!(keep_alive, [0; 4]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

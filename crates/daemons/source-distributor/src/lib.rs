@@ -1,5 +1,47 @@
 //! The source distributor: connections around the core of `market`.
 //!
+//! ```
+//! use std::net::Ipv4Addr;
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use backbone::inprocess::{Hub, InProcessOutlet};
+//! use client::{Domain, Provider, ProviderConfig, ProviderServiceConfig, Real, RefreshSpec};
+//! use net::agent::Agent;
+//! use net::{Poller, Token, clock};
+//! use server::rssl::RsslConfig;
+//! use tickcast_source_distributor::{SourceDistributor, SourceDistributorConfig};
+//!
+//! // Providers connect on a free port. The backbone is memory here, and multicast between hosts.
+//! let (mut poller, registry) = (Poller::new()?, counters::Registry::default());
+//! let (registrar, seed) = (poller.registrar().clone(), clock::seed());
+//! let outlet = InProcessOutlet::new(&Hub::new(), &registrar, Token(2 << 32), false)?;
+//! let provider = RsslConfig { interface: Ipv4Addr::LOCALHOST, ..RsslConfig::default() };
+//! let config = SourceDistributorConfig { provider_port: 0, provider, ..SourceDistributorConfig::default() };
+//! let (dictionary, space) = (Arc::default(), 1);
+//! let mut distributor =
+//!     SourceDistributor::new(&config, dictionary, outlet, &registrar, space, seed, &registry)?;
+//!
+//! // A provider publishes an item.
+//! let port = distributor.provider_address()?.port();
+//! let services = vec![ProviderServiceConfig { name: "NI_PUB".into(), ..Default::default() }];
+//! let hosts = vec![format!("127.0.0.1:{port}").parse()?];
+//! let mut provider = Provider::new(&ProviderConfig { hosts, services, ..ProviderConfig::default() })?;
+//! let item = provider.item(Domain::MARKET_PRICE, "NI_PUB", "IBM.N")?;
+//! let _ = provider.refresh(item, &RefreshSpec::default(), |w| {
+//!     w.field_list(|fields| fields.put(22, Real::decimal(4007, 2)));
+//! })?;
+//!
+//! while distributor.core().item_count() == 0 {         // turns of both ends
+//!     provider.dispatch(Duration::ZERO, &mut |_| {})?;
+//!     let ready: Vec<_> = poller.wait(Some(Duration::from_millis(1)))?.collect();
+//!     ready.into_iter().for_each(|one| distributor.on_ready(clock::monotonic(), one));
+//!     distributor.turn(clock::monotonic());
+//! }
+//! let services: Vec<&str> = distributor.core().services().map(|(_, name, ..)| name).collect();
+//! assert_eq!(services, ["NI_PUB"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Non-interactive providers connect to its RSSL port; what they publish goes out on the backbone.
 //! Interactive providers are dialled, and asked for what point-to-point servers want.
 //!

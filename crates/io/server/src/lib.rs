@@ -1,21 +1,21 @@
 //! Ports on which clients and providers connect: RSSL, and the JSON protocol over WebSocket.
 //!
 //! ```
-//! use std::net::SocketAddr;
+//! use std::net::{Ipv4Addr, SocketAddr};
 //! use std::ops::ControlFlow;
-//! use net::Poller;
+//! use std::time::Duration;
+//! use net::{Poller, clock};
 //! use rssl::{CloseReason, Session};
 //! use tickcast_server::rssl::{ListenerCounters, Rssl, RsslConfig, listen, send};
 //! use tickcast_server::{ConnectionId, Outbox, Service};
 //! use units::Nanos;
 //!
-//! /// Sends every message back to who has sent it.
+//! /// Sends each message back.
 //! struct Echo;
-//!
 //! impl Service<Rssl> for Echo {
 //!     fn on_connected(&mut self, _: Nanos, _: ConnectionId, _: &Session<'_>, _: SocketAddr, _: &mut Outbox) {}
-//!     fn on_message(&mut self, _: Nanos, id: ConnectionId, message: &[u8], out: &mut Outbox) -> ControlFlow<()> {
-//!         send(out, id, message);
+//!     fn on_message(&mut self, _: Nanos, from: ConnectionId, message: &[u8], out: &mut Outbox) -> ControlFlow<()> {
+//!         send(out, from, message);
 //!         ControlFlow::Continue(())
 //!     }
 //!     fn on_closed(&mut self, _: Nanos, _: ConnectionId, _: &CloseReason, _: &mut Outbox) {}
@@ -24,13 +24,49 @@
 //!     }
 //! }
 //!
-//! let (poller, counters) = (Poller::new()?, ListenerCounters::default());
-//! let mut port = listen(&RsslConfig::default(), 0, poller.registrar(), 1, 7, 65_536, counters)?;
-//! assert_ne!(port.local_address()?.port(), 0, "any free port");
-//! // A turn: what the poller says goes to `on_ready`, what that led to leaves with `flush`.
-//! port.flush(net::clock::monotonic(), &mut Echo);
-//! assert_eq!(port.connection_count(), 0);
-//! # Ok::<(), std::io::Error>(())
+//! let config = RsslConfig { interface: Ipv4Addr::LOCALHOST, ..RsslConfig::default() };
+//! let (mut poller, counters, seed) = (Poller::new()?, ListenerCounters::default(), clock::seed());
+//! let mut listener = listen(&config, 0, poller.registrar(), 1, seed, 65_536, counters.clone())?;
+//! # use std::io::{Read, Write};
+//! # use std::sync::Arc;
+//! # struct Client(Vec<u8>);
+//! # impl rssl::Handler for Client {
+//! #     fn on_connected(&mut self, _: &Session<'_>, out: &mut rssl::Outbound) -> ControlFlow<rssl::Stop> {
+//! #         out.push(b"0123456789").map_or_else(|error| ControlFlow::Break(error.into()), |_| ControlFlow::Continue(()))
+//! #     }
+//! #     fn on_message(&mut self, message: &[u8], _: &mut rssl::Outbound) -> ControlFlow<rssl::Stop> {
+//! #         self.0.extend(message);
+//! #         ControlFlow::Continue(())
+//! #     }
+//! # }
+//! # let mut socket = std::net::TcpStream::connect(listener.local_address()?)?;
+//! # socket.set_nonblocking(true)?;
+//! # let params = Arc::new(rssl::ClientConfig::default().check()?);
+//! # let version = params.config().version_max;
+//! # let mut client = rssl::ClientConnection::new(clock::monotonic(), &params, &Arc::default(), version, 3);
+//! # let mut at_client = Client(Vec::new());
+//! // A client, not shown, connects and sends a message of ten bytes. These are the turns of the server's thread.
+//! while counters.connections.messages_out.get() == 0 {
+//! #   let written = socket.write(client.outbound().flush())?;
+//! #   client.outbound().consume(written);
+//! #   let mut bytes = [0; 1_024];
+//! #   if let Ok(count) = socket.read(&mut bytes) {
+//! #       client.on_bytes(clock::monotonic(), &bytes[..count], &mut at_client).expect("a good server");
+//! #   }
+//!     for ready in poller.wait(Some(Duration::from_millis(1)))? {
+//!         listener.on_ready(clock::monotonic(), ready, &mut Echo);
+//!     }
+//!     listener.on_wakeup(clock::monotonic(), &mut Echo);
+//!     listener.flush(clock::monotonic(), &mut Echo);
+//! }
+//! # socket.set_nonblocking(false)?;
+//! # while at_client.0.is_empty() {
+//! #   let mut bytes = [0; 1_024];
+//! #   let count = socket.read(&mut bytes)?;
+//! #   client.on_bytes(clock::monotonic(), &bytes[..count], &mut at_client).expect("a good server");
+//! # }
+//! # assert_eq!(at_client.0, b"0123456789");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | module | what is in it |

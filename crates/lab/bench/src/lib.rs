@@ -2,17 +2,27 @@
 //!
 //! ```
 //! use clap::Parser;
-//! use tickcast_bench::RunOptions;
+//! use tickcast_bench::BenchCommand;
 //!
-//! /// How often and for how long a workload runs.
+//! /// A program with the command `bench`, as `tickcast` is one.
 //! #[derive(Parser)]
-//! struct Arguments {
-//!     #[command(flatten)]
-//!     run: RunOptions,
+//! enum Program {
+//!     Bench {
+//!         #[command(subcommand)]
+//!         workload: BenchCommand,
+//!     },
 //! }
 //!
-//! assert!(Arguments::try_parse_from(["bench", "--runs", "7", "--seconds", "0.5"]).is_ok());
-//! assert!(Arguments::try_parse_from(["bench", "--runs", "0"]).is_err(), "a median needs a run");
+//! fn run(words: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+//!     let Program::Bench { workload } = Program::try_parse_from(words)?;
+//!     tickcast_bench::run(&workload)?;                 // prints a table, or JSON lines
+//!     Ok(())
+//! }
+//!
+//! // Both ends of a pingpong spin, so they need two CPUs.
+//! let refused = run(&["tickcast", "bench", "pingpong", "--runs", "3", "--cpus", "1", "1"]);
+//! let refused = refused.expect_err("one CPU for two ends").to_string();
+//! assert!(refused.contains("two that differ"), "{refused}");
 //! ```
 //!
 //! Each workload runs in processes of its own that are started from the present executable, in the layout

@@ -1,12 +1,21 @@
 //! Fuzz targets: what bytes from a peer, or from a file, may do to the pure crates, and what must hold then.
 //!
 //! ```
-//! use tickcast_fuzz::{TARGETS, find};
+//! use tickcast_fuzz::{Run, find};
 //!
-//! // A target takes any bytes. It panics if a promise does not hold.
-//! let target = find("rwf_message").expect("it is one of them");
-//! let _ = target.execute(b"\x00\x05hello");
-//! assert!(TARGETS.iter().all(|target| !target.seeds().is_empty()));
+//! let target = find("rwf_message").expect("it is one of TARGETS");
+//! println!("{}: {}", target.name, target.about);
+//! assert!(!target.execute(b"no message").accepted);    // refused, and nothing panics
+//!
+//! // A run follows from its seed. It stops at the first input on which a promise is broken.
+//! let mut run = Run::new(target, 42).map_err(|finding| finding.said)?;
+//! let seeds = run.counts();
+//! for _ in 0..100 {
+//!     run.step().map_err(|finding| format!("{:02x?}: {}", finding.input, finding.said))?;
+//! }
+//! let (accepted, refused) = run.counts();
+//! assert_eq!(accepted + refused, seeds.0 + seeds.1 + 100);
+//! # Ok::<(), String>(())
 //! ```
 //!
 //! A [`Target`] takes any bytes and checks promises of a crate on them: no panic, what is read can be written

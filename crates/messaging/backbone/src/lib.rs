@@ -1,21 +1,50 @@
 //! One interface, several carriers: how source distributors and point-to-point servers reach each other.
 //!
 //! ```
-//! use market::backbone::{Kind, StreamMsg};
+//! use market::p2ps::{SourceId, Topic};
 //! use net::{Poller, Token, clock};
-//! use tickcast_backbone::Outlet;
-//! use tickcast_backbone::inprocess::{Hub, InProcessOutlet};
+//! use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
+//! use tickcast_backbone::{Inlet, InletCommand, InletEvents, Outlet};
+//! use units::Nanos;
 //!
-//! // A source distributor's side, in a process that has servers too: what it publishes is never refused.
-//! let (hub, poller) = (Hub::default(), Poller::new()?);
+//! /// The point-to-point server, which asks for each service that it hears of.
+//! #[derive(Default)]
+//! struct Server { found: Vec<String>, heard: Vec<Vec<u8>> }
+//! impl InletEvents for Server {
+//!     fn on_source(&mut self, _: Nanos, _: SourceId, topic: Topic<'_>, _: u64) {
+//!         self.found.extend(match topic {
+//!             Topic::Service(name) => Some(name.to_owned()),
+//!             Topic::Directory => None,
+//!         });
+//!     }
+//!     fn on_stream_message(&mut self, _: Nanos, _: SourceId, bytes: &[u8]) {
+//!         self.heard.push(bytes.to_vec());
+//!     }
+//!     fn on_source_ended(&mut self, _: Nanos, _: SourceId) {}
+//!     fn on_link_up(&mut self, _: Nanos, _: u64) {}
+//!     fn on_link_down(&mut self, _: Nanos, _: u64) {}
+//!     fn on_link_message(&mut self, _: Nanos, _: u64, _: &[u8]) {}
+//! }
+//!
+//! let (hub, poller) = (Hub::new(), Poller::new()?);
 //! let mut outlet = InProcessOutlet::new(&hub, poller.registrar(), Token(1), false)?;
-//! let now = clock::monotonic();
+//! let mut inlet = InProcessInlet::new(&hub, poller.registrar(), Token(2), false)?;
+//! let (now, mut server, mut is_published) = (clock::monotonic(), Server::default(), false);
+//!
 //! outlet.open_stream(now, 7, "BINANCE")?;
-//! let message = StreamMsg { kind: Kind::Heartbeat, instance: 1, sequence: 1, item: 0, body: &[] };
-//! outlet.publish(now, 7, &message.header(), message.body);
-//! outlet.flush(now);
-//! assert!(!outlet.is_blocked());
-//! # Ok::<(), std::io::Error>(())
+//! inlet.execute(now, InletCommand::Subscribe("BINANCE".to_owned()), &mut server);
+//! while server.heard.is_empty() {                      // turns of both sides
+//!     inlet.on_wakeup(now, &mut server);
+//!     inlet.flush(now);
+//!     outlet.on_wakeup(now, &mut Vec::new());
+//!     if !is_published && server.found == ["BINANCE"] {
+//!         outlet.publish(now, 7, b"header ", b"and body");
+//!         is_published = true;
+//!     }
+//!     outlet.flush(now);
+//! }
+//! assert_eq!(server.heard, [b"header and body"]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! An [`Outlet`] is a source distributor's side, an [`Inlet`] a point-to-point server's. They move the

@@ -15,7 +15,10 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let port = 20_000 + std::process::id() % 10_000;
-//! # let apart = [format!("resolver.multicast_port={port}"), format!("lbtrm.destination_port={port}")];
+//! # let apart = [
+//! #     format!("resolver.multicast_port={port}"), format!("lbtrm.destination_port={port}"),
+//! #     "lbtrm.source_port_low=30000".into(), "lbtrm.source_port_high=45000".into(), "counters_directory=".into(),
+//! # ];
 //! # let settings = || apart.iter().cloned().chain(["interface=127.0.0.1".to_owned()]);
 //! # #[cfg(any())]
 //! let settings = || ["interface=127.0.0.1".to_owned()];
@@ -37,6 +40,9 @@
 //! // What is sent before a receiver has found the source does not reach it.
 //! assert_eq!(context.wait_for_receivers(source, 1, Duration::from_secs(60), &mut ())?, 1);
 //! context.send(source, &[b"40.07"])?;
+//! while !receiver.is_finished() {                      // what got lost is repaired as long as the source is driven
+//!     context.wait(Some(Duration::from_millis(10)), &mut ())?;
+//! }
 //! context.end();
 //! assert_eq!(receiver.join().expect("it ends"), ["40.07"]);
 //! # Ok(())
