@@ -9,7 +9,9 @@
 //! let connections = [("alice", 0), ("bob", 5_000)];
 //! let mut describer = Describer::new(&[Parameter::User, Parameter::BacklogMin]);
 //! let status = describer.status();
+//! # let patience = testkit::watchdog::Patience::new();
 //! let operator = std::thread::spawn(move || loop {
+//! #   assert!(patience.lasts(), "nobody answers");
 //!     match status.ask("backlog_min=1000") {
 //!         Err(StatusError::Busy) => {}                 // the daemon has not come round to it
 //!         answer => break answer,

@@ -42,7 +42,10 @@
 //! # let mut consumer = Consumer { answered: None };
 //!
 //! // A consumer, not shown, connects to that port and logs in as "ada".
+//! # let mut turns = 0;
 //! while consumer.answered.is_none() {
+//! #   turns += 1;
+//! #   assert!(turns < 100_000, "the login is not answered");
 //! #   let written = socket.write(client.outbound().flush())?;
 //! #   client.outbound().consume(written);
 //! #   let mut bytes = [0; 1_024];

@@ -31,7 +31,10 @@
 //!     w.field_list(|fields| fields.put(22, Real::decimal(4007, 2)));
 //! })?;
 //!
+//! # let mut turns = 0;
 //! while distributor.core().item_count() == 0 {         // turns of both ends
+//! #   turns += 1;
+//! #   assert!(turns < 100_000, "the item does not arrive");
 //!     provider.dispatch(Duration::ZERO, &mut |_| {})?;
 //!     let ready: Vec<_> = poller.wait(Some(Duration::from_millis(1)))?.collect();
 //!     ready.into_iter().for_each(|one| distributor.on_ready(clock::monotonic(), one));

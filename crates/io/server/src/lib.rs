@@ -46,7 +46,9 @@
 //! # let mut client = rssl::ClientConnection::new(clock::monotonic(), &params, &Arc::default(), version, 3);
 //! # let mut at_client = Client(Vec::new());
 //! // A client, not shown, connects and sends a message of ten bytes. These are the turns of the server's thread.
+//! # let patience = testkit::watchdog::Patience::new();
 //! while counters.connections.messages_out.get() == 0 {
+//! #   assert!(patience.lasts(), "the message does not come back");
 //! #   let written = socket.write(client.outbound().flush())?;
 //! #   client.outbound().consume(written);
 //! #   let mut bytes = [0; 1_024];
@@ -60,6 +62,7 @@
 //!     listener.flush(clock::monotonic(), &mut Echo);
 //! }
 //! # socket.set_nonblocking(false)?;
+//! # socket.set_read_timeout(Some(testkit::watchdog::WATCHDOG))?;
 //! # while at_client.0.is_empty() {
 //! #   let mut bytes = [0; 1_024];
 //! #   let count = socket.read(&mut bytes)?;

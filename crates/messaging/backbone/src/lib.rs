@@ -33,7 +33,10 @@
 //!
 //! outlet.open_stream(now, 7, "BINANCE")?;
 //! inlet.execute(now, InletCommand::Subscribe("BINANCE".to_owned()), &mut server);
+//! # let mut turns = 0;
 //! while server.heard.is_empty() {                      // turns of both sides
+//! #   turns += 1;
+//! #   assert!(turns < 1_000, "the message does not arrive");
 //!     inlet.on_wakeup(now, &mut server);
 //!     inlet.flush(now);
 //!     outlet.on_wakeup(now, &mut Vec::new());

@@ -29,7 +29,9 @@
 //! let receiver = std::thread::spawn(move || {
 //!     let (mut context, mut printed) = (Context::standalone(&receiving).expect("sockets"), Printed::default());
 //!     context.create_receiver("px.eq", &ReceiverOptions::default()).expect("a topic");
+//! #   let patience = testkit::watchdog::Patience::new();
 //!     while printed.0.is_empty() {
+//! #       assert!(patience.lasts(), "the message does not arrive");
 //!         context.wait(Some(Duration::from_millis(100)), &mut printed).expect("a poller");
 //!     }
 //!     printed.0
