@@ -141,11 +141,10 @@ impl P2psConfig {
             ));
         }
         let conflates = self.conflate_above_bytes > 0 || self.conflate_above_ms > 0;
-        let ports = [
-            ("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes, true),
-            ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes, self.websocket_port != 0),
-        ];
-        for (key, most, _) in ports.into_iter().filter(|(.., is_open)| *is_open) {
+        let rssl = Some(("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes));
+        let websocket = ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes);
+        let websocket = (self.websocket_port != 0).then_some(websocket);
+        for (key, most) in rssl.into_iter().chain(websocket) {
             if self.conflate_above_bytes >= most {
                 complaints.push(Complaint::new(
                     ["conflate_above_bytes", key],

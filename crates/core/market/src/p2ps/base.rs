@@ -73,13 +73,12 @@ impl ClientClasses {
     #[must_use]
     pub fn new(all: Vec<ClientClass>) -> ClientClasses {
         let (mut by_name, mut by_prefix) = (HashMap::new(), Vec::new());
-        let names = |(at, class): (usize, &ClientClass)| {
-            class.users.iter().map(|name| (at, name.clone())).collect::<Vec<(usize, String)>>()
-        };
-        for (at, name) in all.iter().enumerate().flat_map(names) {
-            match name.strip_suffix('*') {
-                Some(prefix) => by_prefix.push((prefix.to_owned(), at)),
-                None => _ = by_name.entry(name).or_insert(at),
+        for (at, class) in all.iter().enumerate() {
+            for name in &class.users {
+                match name.strip_suffix('*') {
+                    Some(prefix) => by_prefix.push((prefix.to_owned(), at)),
+                    None => _ = by_name.entry(name.clone()).or_insert(at),
+                }
             }
         }
         ClientClasses { all, by_name, by_prefix }

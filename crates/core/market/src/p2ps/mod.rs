@@ -140,9 +140,7 @@ impl PointToPoint {
         self.items.check_requests(now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
-        if now >= self.items.clients.next_turn() {
-            self.items.clients.take_turns(now);
-        }
+        self.items.clients.take_turns(now);
         self.items.conversations.check_posts(now, sink);
     }
 

@@ -70,9 +70,11 @@ impl Clients {
         interval_ms: u16,
         refused: &mut Vec<Watcher>,
     ) -> Vec<Watcher> {
-        let (its_turn, others): (Vec<Watcher>, Vec<Watcher>) =
-            watchers.iter().partition(|watcher| self.take_turn(now, **watcher, interval_ms));
-        refused.extend(others);
+        let mut its_turn = Vec::new();
+        for watcher in watchers {
+            let side = if self.take_turn(now, *watcher, interval_ms) { &mut its_turn } else { &mut *refused };
+            side.push(*watcher);
+        }
         its_turn
     }
 

@@ -153,16 +153,9 @@ impl Info {
         if !self.capabilities.contains(&domain) {
             return Some(Refusal::NoCapability { domain });
         }
-        match qos {
-            Some(range) if !self.qos.iter().any(|offered| range.contains(*offered)) => {
-                Some(Refusal::QosUnmatched)
-            }
-            _ => None,
-        }
+        (qos.is_some() && self.best_qos(qos).is_none()).then_some(Refusal::QosUnmatched)
     }
-}
 
-impl Info {
     /// The best quality that the service has among those that are wanted; any will do if there is no range. `None` if
     /// it has none of them.
     #[must_use]

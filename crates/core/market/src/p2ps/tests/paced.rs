@@ -2,6 +2,7 @@
 
 use rwf::{Qos, Rate};
 
+use super::streams::Raw;
 use super::*;
 
 const HALF_A_SECOND: Qos = Qos { rate: Rate::TimeConflated(500), ..Qos::REAL_TIME };
@@ -107,7 +108,7 @@ fn its_images_say_the_rate_and_its_updates_for_how_many_they_stand_and_since_whe
     let mut bench = offering();
     bench.ask(A, &ItemRequest { conflation_info_in_updates: true, ..paced(5, "IBM") });
     bench.open(1, 1, "IBM");
-    let mut log = Messages::default();
+    let mut log = Raw::default();
     let refresh = refresh(&[(22, 1)]);
     let mut image = Vec::new();
     LinkDown::Image { item: 1, after: 1, key: named("IBM"), refresh: &refresh }.encode(&mut image);
@@ -124,25 +125,6 @@ fn its_images_say_the_rate_and_its_updates_for_how_many_they_stand_and_since_whe
     bench.core.send_due_images(bench.now, A, &mut log);
     let Ok(Msg::Update(last)) = Msg::parse(&log.0[1]) else { panic!("it is an update") };
     assert_eq!(last.conflation, Some(rwf::Conflation { count: 2, time: 400 }));
-}
-
-/// Messages as they are sent.
-#[derive(Default)]
-struct Messages(Vec<Vec<u8>>);
-
-impl ServerSink for Messages {
-    fn send(&mut self, _: ClientId, msg: &[u8]) {
-        self.0.push(msg.to_vec());
-    }
-    fn fan_out(&mut self, _: &[Watcher], msg: &[u8]) {
-        self.0.push(msg.to_vec());
-    }
-    fn subscribe(&mut self, _: &str) {}
-    fn unsubscribe(&mut self, _: &str) {}
-    fn connect(&mut self, _: u64, _: SourceId) {}
-    fn disconnect_link(&mut self, _: u64) {}
-    fn to_instance(&mut self, _: u64, _: &LinkUp<'_>) {}
-    fn notice(&mut self, _: &ServerNotice<'_>) {}
 }
 
 #[test]
