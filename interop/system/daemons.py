@@ -53,6 +53,15 @@ class Daemon(Process):
             [self],
         )
 
+    def wait_played(self):
+        """Waits until a feed's recording was played to its end; it may take as long as the feed gets on."""
+        wait_until(
+            lambda: self.metrics()['feed_rounds_total'] >= 1,
+            lambda: '%s: the recording is played, position %d' % (self.name, self.metrics()['feed_position']),
+            [self],
+            progress=lambda: self.metrics()['feed_position'],
+        )
+
     def resident_bytes(self):
         with open('/proc/%d/statm' % self.pid) as f:
             return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')

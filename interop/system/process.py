@@ -131,13 +131,18 @@ class Follower:
         return lines
 
 
-def wait_until(condition, what, alive=(), timeout_s=WATCHDOG_S):
-    """The first true value of `condition`; fails if it hangs, or if one of the processes in `alive` ends."""
-    until = time.monotonic() + timeout_s
+def wait_until(condition, what, alive=(), timeout_s=WATCHDOG_S, progress=None):
+    """The first true value of `condition`; fails if it hangs, or if one of the processes in `alive` ends.
+
+    With `progress`, something is taken to hang once that has had the same value for `timeout_s`.
+    """
+    until, before = time.monotonic() + timeout_s, None
     while True:
         value = condition()
         if value:
             return value
+        if progress is not None and (now := progress()) != before:
+            until, before = time.monotonic() + timeout_s, now
         for process in alive:
             if not process.is_running():
                 words = process.name, _said(what), process.tail()

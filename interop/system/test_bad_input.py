@@ -189,7 +189,7 @@ class BadInput(SystemTest):
         cls.good = {consumers: 2, providers: 1}  # connections that are to stay
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
         cls.under_fire()
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         wait_at(cls.clients, cls.system_.wait_right(cls.p2ps))
         cls.at_rest()
 

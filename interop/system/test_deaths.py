@@ -30,7 +30,8 @@ class Deaths(SystemTest):
             metrics = cls.feed.metrics()
             return metrics[name] >= until or metrics['feed_rounds_total'] > 0
 
-        wait_until(is_played, '%s plays up to %d' % (cls.feed.name, until), [cls.feed])
+        played = lambda: cls.feed.metrics()['feed_position']
+        wait_until(is_played, '%s plays up to %d' % (cls.feed.name, until), [cls.feed], progress=played)
 
     @classmethod
     def mark(cls):
@@ -67,7 +68,7 @@ class Deaths(SystemTest):
 
     @classmethod
     def finish(cls):
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         wait_at(cls.clients, cls.system_.wait_right(cls.p2ps))
 
     def assert_all_good(self):

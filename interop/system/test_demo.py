@@ -32,7 +32,7 @@ class WholeReplay(SystemTest):
         cls.java, cls.native = cls.clients
         for client in cls.clients:
             wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demo])
-        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.demo.wait_played()
         cls.late = system.java(cls.demo, name='late')
         wait_at(cls.clients, system.wait_right(cls.demo))
         wait_until(cls.late.has_images, 'the late one has its images', [cls.late])
@@ -79,7 +79,7 @@ class AsFastAsItGoes(SystemTest):
         kinds = {'multicast': [], 'in-process': ['--backbone', 'in-process']}
         cls.demos = {kind: system.demo('--speed', 'max', *o, name=kind) for kind, o in kinds.items()}
         for demo in cls.demos.values():
-            demo.wait_count('feed_rounds_total', 1)
+            demo.wait_played()
         cls.clients = {kind: system.java(demo, name='java-' + kind) for kind, demo in cls.demos.items()}
         for kind, client in cls.clients.items():
             wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demos[kind]])
@@ -102,7 +102,7 @@ class InMemory(SystemTest):
         cls.clients = [system.java(cls.demo), system.native(cls.demo)]
         for client in cls.clients:
             wait_until(client.has_images, '%s has its images' % client.name, [client, cls.demo])
-        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.demo.wait_played()
         wait_at(cls.clients, system.wait_right(cls.demo))
 
     def test_what_the_clients_saw_is_what_it_must_be(self):
@@ -118,7 +118,7 @@ class Contributions(SystemTest):
     def scenario(cls):
         system = cls.system()
         cls.demo = system.demo('--speed', 'max', '--backbone', 'in-process')
-        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.demo.wait_played()
         port = int(cls.demo.server.split(':')[1])
         words = ('--service', 'BINANCE', '--items', 'BTCUSDT')
         posting = java_tools.consumer(
@@ -170,7 +170,7 @@ class FullRecordings(SystemTest):
     def scenario(cls):
         system = cls.system()
         cls.demo = system.demo('--speed', 'max', '--data', *expected.FULL)
-        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.demo.wait_played()
         cls.java = system.java(cls.demo)
         wait_until(cls.java.has_images, 'java has its images', [cls.java, cls.demo])
         wait_at([cls.java], system.wait_right(cls.demo, recordings=expected.FULL))

@@ -31,7 +31,7 @@ class NoRetransmission(SystemTest):
         cls.clients = [cls.java, cls.native]
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
         cls.lab.drop(LOSS_PERCENT, [SERVER])
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         wait_at(cls.clients, system.wait_right(cls.p2ps, CLIENTS))
 
     def test_final_images_are_right_and_no_update_is_seen_behind_a_hole(self):

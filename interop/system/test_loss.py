@@ -51,7 +51,7 @@ class FivePercent(SystemTest):
             system.native(second, CLIENTS, name='native-2'),
         ]
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         for server in cls.servers:
             positions = system.wait_right(server, CLIENTS)
             wait_at([client for client in cls.clients if client.words.count(server.server)], positions)

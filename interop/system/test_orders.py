@@ -20,7 +20,7 @@ class Orders(SystemTest):
         cls.clients = {}
         systems = {order: cls.start(order, parts) for order, parts in ORDERS.items()}
         for order, (system, daemons) in systems.items():
-            daemons['feed'].wait_count('feed_rounds_total', 1)
+            daemons['feed'].wait_played()
             wait_at(cls.clients[order], system.wait_right(daemons['p2ps']))
 
     @classmethod

@@ -93,7 +93,7 @@ class OneStandsStill(SystemTest):
         os.kill(cls.stopped.pid, signal.SIGSTOP)
         try:
             cls.distributor.wait_count('distributor_peers_left_behind_total', 1)
-            cls.feed.wait_count('feed_rounds_total', 1)
+            cls.feed.wait_played()
             wait_at(cls.clients[1:], system.wait_right(cls.good))
             cls.status = cls.distributor.status()
         finally:

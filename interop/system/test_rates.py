@@ -36,7 +36,7 @@ class Rates(SystemTest):
         cls.frozen.hold()
         is_conflated = lambda: cls.p2ps.metrics()['p2ps_clients_conflated'] == 1
         wait_until(is_conflated, 'the updates of the frozen client are conflated', [cls.p2ps, cls.feed])
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         cls.while_frozen = cls.p2ps.metrics()
         cls.frozen.go_on()
         wait_at([cls.fast, *cls.paced, cls.frozen], cls.system_.wait_right(cls.p2ps))

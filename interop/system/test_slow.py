@@ -26,7 +26,7 @@ class SlowClient(SystemTest):
         cls.closed_before = cls.p2ps.metrics()[CLOSED]
         wait_until(lambda: cls.is_closed(slow), 'the client that does not read is closed', [cls.p2ps, cls.feed])
         cls.was_playing = cls.feed.metrics()['feed_rounds_total'] == 0
-        cls.feed.wait_count('feed_rounds_total', 1)
+        cls.feed.wait_played()
         wait_at([cls.good], cls.system_.wait_right(cls.p2ps))
         cls.metrics = cls.p2ps.metrics()
 

@@ -39,7 +39,7 @@ class TwoServers(SystemTest):
             cls.play(1_000)
             active.restart()
         cls.still_playing = feed.metrics()['feed_rounds_total'] == 0
-        feed.wait_count('feed_rounds_total', 1)
+        feed.wait_played()
         wait_at([cls.client], system.wait_right(first))
 
     @classmethod

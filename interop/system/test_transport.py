@@ -50,7 +50,7 @@ class Connections(SystemTest):
             server = 'localhost:%d' % tls_port if tls else cls.p2ps.server
             cls.clients[name] = system.java(server, name=name, options=('--user', name, *options))
         hold_until_ready(feed, cls.distributor, list(cls.clients.values()))
-        feed.wait_count('feed_rounds_total', 1)
+        feed.wait_played()
         wait_at(cls.clients.values(), system.wait_right(cls.p2ps))
         listed = lambda: {client['user']: client['connection'] for client in cls.p2ps.status()['clients']}
         wait_until(lambda: set(listed()) >= set(cls.KINDS), 'the status page lists all', [cls.p2ps])

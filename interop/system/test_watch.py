@@ -20,7 +20,7 @@ class Watch(SystemTest):
     def scenario(cls):
         cls.system_ = cls.system()
         cls.demo = cls.system_.demo('--speed', 'max', '--backbone', 'in-process')
-        cls.demo.wait_count('feed_rounds_total', 1)
+        cls.demo.wait_played()
 
     def watch(self, *options, server=None):
         """(exit status, standard output, standard error)"""

@@ -38,7 +38,7 @@ class WebSocket(SystemTest):
         cls.rssl = system.native(p2ps)
         cls.json = system.native(server, name='watch', options=['--websocket', '--user', 'watch'])
         hold_until_ready(feed, distributor, [*cls.clients.values(), cls.rssl, cls.json])
-        feed.wait_count('feed_rounds_total', 1)
+        feed.wait_played()
         positions = system.wait_right(p2ps)
         # A view sees the updates that change something in it, the last may not.
         wait_at([cls.clients['single'], cls.clients['batch'], cls.rssl, cls.json], positions)

@@ -30,6 +30,9 @@
 //! providers ([`World::everybody_leaves`]).
 
 //!
+//! [`World::sharded`] has a server of several shards behind a relay, with memory between them; which thread runs when is
+//! chance.
+//!
 //! [`Overload`] is a smaller world of several servers, some of which are slower than what is published.
 
 mod channel;
@@ -38,6 +41,7 @@ mod out;
 mod overload;
 mod provider;
 mod queue;
+mod server;
 mod world;
 
 pub use overload::{Overload, SlowServer};

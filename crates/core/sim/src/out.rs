@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
-use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, Watcher};
+use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher};
 
 /// What a distributor wants sent.
 pub(crate) enum FromDistributor {
@@ -87,6 +87,9 @@ impl ServerSink for ServerOut {
     fn lags(&mut self, client: ClientId) -> bool {
         self.1 || self.2.contains(&client)
     }
+}
+
+impl UpstreamSink for ServerOut {
     fn subscribe(&mut self, _: &str) {
         self.0.push(FromServer::Subscribe(true));
     }

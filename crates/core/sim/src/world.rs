@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
 use market::distributor::{Distributor, DistributorConfig, PeerId, ProviderId};
-use market::p2ps::{ClientId, ClientProfile, PointToPoint, ServerConfig, SourceId, Topic};
+use market::p2ps::{ClientId, SourceId, Topic};
 use rwf::Dictionary;
 use units::{Nanos, Rng};
 
 use self::supply::Dialled;
 use crate::channel::Pipe;
-use crate::consumer::{Consumer, Habit, INTERVAL_MS};
+use crate::consumer::{Consumer, Habit};
 use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
 use crate::provider::{COUNT, OTHER, Provider, SERVICE};
 use crate::queue::Queue;
+use crate::server::Server;
 
 /// What goes wrong while a world runs. Probabilities are for each message, or for each second.
 #[derive(Clone, Copy, Debug)]
@@ -163,9 +164,12 @@ pub struct World {
     /// Topics of the present run of the distributor: the directory, and services.
     topics: BTreeSet<Option<u16>>,
     distributor_counters: Arc<DistributorCounters>,
-    server: PointToPoint,
+    server: Server,
+    /// Threads that serve clients behind a relay; 0 for one that does all.
+    shards: usize,
     server_epoch: u32,
     server_counters: Arc<ServerCounters>,
+    relay_counters: Arc<ServerCounters>,
     /// Sources as the server's carrier numbers them.
     sources: BTreeMap<(u64, Option<u16>), SourceId>,
     next_source: u32,
@@ -204,7 +208,19 @@ impl World {
     /// A world in which everything is about to start; a provider publishes the items.
     #[must_use]
     pub fn new(seed: u64, item_count: usize, consumer_count: usize, faults: Faults) -> World {
-        World::dialling(seed, item_count, consumer_count, 0, faults)
+        World::build(seed, item_count, consumer_count, (0, 0), faults)
+    }
+
+    /// The same with a server of so many shards.
+    #[must_use]
+    pub fn sharded(
+        seed: u64,
+        item_count: usize,
+        consumer_count: usize,
+        shards: usize,
+        faults: Faults,
+    ) -> World {
+        World::build(seed, item_count, consumer_count, (0, shards), faults)
     }
 
     /// A world in which the distributor dials so many providers of one service, and asks them for items.
@@ -214,6 +230,16 @@ impl World {
         item_count: usize,
         consumer_count: usize,
         provider_count: usize,
+        faults: Faults,
+    ) -> World {
+        World::build(seed, item_count, consumer_count, (provider_count, 0), faults)
+    }
+
+    fn build(
+        seed: u64,
+        item_count: usize,
+        consumer_count: usize,
+        (provider_count, shards): (usize, usize),
         faults: Faults,
     ) -> World {
         let mut rng = Rng::new(seed);
@@ -230,6 +256,7 @@ impl World {
         };
         let distributor_counters = Arc::new(DistributorCounters::default());
         let server_counters = Arc::new(ServerCounters::default());
+        let relay_counters = Arc::new(ServerCounters::default());
         let mut world = World {
             now: Nanos(1_000_000_000),
             queue: Queue::new(),
@@ -243,9 +270,11 @@ impl World {
             distributor: new_distributor(rng.next_u64(), &distributor_counters),
             topics: BTreeSet::from([None]),
             distributor_counters,
-            server: new_server(rng.next_u64(), &server_counters),
+            server: Server::new(rng.next_u64(), shards, &server_counters, &relay_counters),
+            shards,
             server_epoch: 0,
             server_counters,
+            relay_counters,
             sources: BTreeMap::new(),
             next_source: 0,
             subscribed: false,
@@ -354,6 +383,12 @@ impl World {
         &self.server_counters
     }
 
+    /// Counters of what the relay takes; of nothing without shards.
+    #[must_use]
+    pub fn relay_counters(&self) -> &ServerCounters {
+        &self.relay_counters
+    }
+
     /// Counters of the distributor.
     #[must_use]
     pub fn distributor_counters(&self) -> &DistributorCounters {
@@ -408,7 +443,7 @@ impl World {
                 });
             }
             Event::LinkBroken { server, instance } if server == self.server_epoch => {
-                self.with_server(|core, now, sink| _ = core.on_link_down(now, instance, sink));
+                self.with_server(|core, now, sink| core.on_link_down(now, instance, sink));
             }
             Event::ConsumerConnects { consumer, epoch } if epoch == self.consumers[consumer].epoch => {
                 self.consumer_connects(consumer);
@@ -433,15 +468,15 @@ impl World {
             self.with_distributor(|core, now, sink| core.on_wakeup(now, sink));
         }
         if self.now >= self.server.next_wakeup() {
-            self.with_server(|core, now, sink| core.on_wakeup(now, sink));
+            self.with_server(|server, now, out| server.on_wakeup(now, out));
         }
         let due = self.server.take_due_clients();
         self.due.extend(due);
         let slow = self.slow();
         for client in self.due.extract_if(.., |client| !slow.contains(client)).collect::<Vec<ClientId>>() {
-            self.with_server(|core, now, sink| _ = core.send_due_images(now, client, sink));
+            self.with_server(|core, now, sink| core.send_due_images(now, client, sink));
         }
-        for info in self.server.clients_after(None) {
+        for info in self.server.clients() {
             assert!(info.changed_streams <= info.streams, "each is noted once: {info:?}");
         }
         self.later(Duration::from_millis(2), Event::Timer);
@@ -466,7 +501,7 @@ impl World {
         let slow = self.slow();
         let all: Vec<(ClientId, bool)> = self
             .server
-            .clients_after(None)
+            .clients()
             .map(|info| (info.client, info.conflated_since.is_some()))
             .collect();
         for (client, was_slow) in all {
@@ -478,7 +513,7 @@ impl World {
                 is_slow = true;
             }
             if was_slow != is_slow {
-                self.with_server(|core, now, sink| core.set_conflated(now, client, is_slow, "step", sink));
+                self.with_server(|core, now, sink| core.set_conflated(now, client, is_slow, sink));
             }
         }
     }
@@ -539,7 +574,8 @@ impl World {
     fn server_dies(&mut self) {
         self.break_link();
         self.server_epoch += 1;
-        self.server = new_server(self.rng.next_u64(), &self.server_counters);
+        let peer = self.rng.next_u64();
+        self.server = Server::new(peer, self.shards, &self.server_counters, &self.relay_counters);
         self.due.clear();
         self.sources.clear();
         self.subscribed = false;
@@ -615,7 +651,7 @@ impl World {
     fn link_up(&mut self, instance: u64) {
         self.linked = Some(instance);
         self.with_distributor(|core, _, _| core.on_peer_connected(PEER));
-        self.with_server(|core, _, sink| core.on_link_up(instance, sink));
+        self.with_server(|core, now, sink| core.on_link_up(now, instance, sink));
     }
 }
 
@@ -625,9 +661,7 @@ impl World {
         let connected = &mut self.consumers[consumer];
         connected.is_up = true;
         let greeting = connected.consumer.greeting();
-        self.with_server(|core, _, _| {
-            core.on_client_connected(ClientId(consumer as u32), ClientProfile::default())
-        });
+        self.with_server(|core, _, _| core.on_client_connected(ClientId(consumer as u32)));
         self.consumer_sends(consumer, greeting);
     }
 
@@ -668,7 +702,7 @@ impl World {
         }
     }
 
-    fn with_server(&mut self, act: impl FnOnce(&mut PointToPoint, Nanos, &mut ServerOut)) {
+    fn with_server(&mut self, act: impl FnOnce(&mut Server, Nanos, &mut ServerOut)) {
         let mut out = ServerOut(Vec::new(), self.rng.chance(0.2), self.slow());
         act(&mut self.server, self.now, &mut out);
         for decision in out.0 {
@@ -728,15 +762,4 @@ fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distri
         ..DistributorConfig::default()
     };
     Distributor::new(instance, config, Arc::new(Dictionary::new()), counters.clone())
-}
-
-fn new_server(peer: u64, counters: &Arc<ServerCounters>) -> PointToPoint {
-    // Clean-ups take several turns.
-    let config = ServerConfig {
-        images_outstanding_max: 10,
-        cleanups_per_turn: 3,
-        conflated_intervals_ms: vec![INTERVAL_MS],
-        ..ServerConfig::default()
-    };
-    PointToPoint::new(peer, config, Arc::new(Dictionary::new()), counters.clone())
 }

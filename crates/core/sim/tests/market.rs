@@ -144,6 +144,44 @@ fn consumers_that_read_too_slowly_skip_updates_and_end_right() {
 }
 
 #[test]
+fn behind_a_relay_every_item_is_asked_for_once_and_nothing_is_lost() {
+    testkit::for_each_seed!(8000..8000 + SEEDS, |seed| {
+        let mut world = World::sharded(seed, ITEMS, CONSUMERS, 1 + seed as usize % 4, Faults::NONE);
+        world.run(Duration::from_secs(60));
+        world.converges();
+        let (relay, shards) = (world.relay_counters(), world.server_counters());
+        assert_eq!((relay.gaps.get(), relay.items.get(), shards.gaps.get()), (0, ITEMS as u64, 0));
+        assert_eq!(world.distributor_counters().interests.get(), ITEMS as u64);
+        assert!(shards.updates_out.get() > 1000);
+    });
+}
+
+#[test]
+fn behind_a_relay_every_process_may_die_and_consumers_may_read_too_slowly() {
+    let (mut gaps, mut conflated) = (0, 0);
+    let faults = Faults {
+        loss: 0.01,
+        provider_breaks: 0.07,
+        distributor_dies: 0.05,
+        server_dies: 0.05,
+        link_breaks: 0.07,
+        consumer_breaks: 0.2,
+        partition: 0.05,
+        consumer_stalls: 0.2,
+        ..Faults::NONE
+    };
+    testkit::for_each_seed!(9000..9000 + 2 * SEEDS, |seed| {
+        let mut world = World::sharded(seed, ITEMS, CONSUMERS, 1 + seed as usize % 4, faults);
+        world.run(Duration::from_secs(60));
+        world.converges();
+        gaps += world.relay_counters().gaps.get();
+        conflated += world.server_counters().updates_conflated.get();
+        assert_eq!(world.server_counters().gaps.get(), 0, "between relay and shards nothing is lost");
+    });
+    assert!(is_one_seed() || gaps > 100 && conflated > 1_000, "{gaps} {conflated}");
+}
+
+#[test]
 fn a_run_is_its_seed() {
     let _repeat = testkit::repeat!();
     let faults = Faults { loss: 0.05, server_dies: 0.1, ..Faults::NONE };

@@ -1,6 +1,6 @@
 use backbone::InletCommand;
 use market::backbone::LinkUp;
-use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, Watcher};
+use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher};
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
 use rwf::{Domain, StateCode};
@@ -172,7 +172,9 @@ impl ServerSink for MarketToClients<'_> {
     fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
         self.deliver::<true>(watchers, msg, refused);
     }
+}
 
+impl UpstreamSink for MarketToClients<'_> {
     fn subscribe(&mut self, service: &str) {
         self.commands.push(InletCommand::Subscribe(service.to_owned()));
     }

@@ -571,7 +571,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 #[cfg(test)]
 mod tests {
     use market::backbone::LinkUp;
-    use market::p2ps::{ClientProfile, ServerNotice, SourceId, Watcher};
+    use market::p2ps::{ClientProfile, ServerNotice, SourceId, UpstreamSink, Watcher};
     use rdm::ToVec;
     use rdm::login::LoginRequest;
 
@@ -583,6 +583,9 @@ mod tests {
     impl ServerSink for Nowhere {
         fn send(&mut self, _: ClientId, _: &[u8]) {}
         fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+    }
+
+    impl UpstreamSink for Nowhere {
         fn subscribe(&mut self, _: &str) {}
         fn unsubscribe(&mut self, _: &str) {}
         fn connect(&mut self, _: u64, _: SourceId) {}

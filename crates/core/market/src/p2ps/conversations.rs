@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
-use rwf::{AckMsg, CloseMsg, DataType, DecodeError, Domain, Key, Msg, MsgClass, NakCode};
+use rwf::{AckMsg, CloseMsg, DataType, DecodeError, Domain, Key, Msg, MsgClass, NakCode, StreamState};
 use units::Nanos;
 
 use super::base::Watcher;
@@ -41,6 +41,19 @@ pub(super) struct Private {
     pub(super) domain: Domain,
     /// It goes on after its first image.
     pub(super) streaming: bool,
+}
+
+impl Private {
+    /// Whether a message of the stream is its last.
+    pub(super) fn ends_with(&self, msg: &Msg<'_>) -> bool {
+        match msg {
+            Msg::Refresh(refresh) => {
+                refresh.complete && !self.streaming || refresh.state.stream != StreamState::Open
+            }
+            Msg::Status(status) => status.state.is_some_and(|state| state.stream != StreamState::Open),
+            _ => false,
+        }
+    }
 }
 
 impl Conversations {

@@ -116,30 +116,18 @@ impl Instances {
             self.counters.answers_late.inc();
             return Ok(());
         };
-        let ends = match &msg {
-            Msg::Refresh(refresh) => {
-                self.counters.refreshes_out.inc();
-                let is_over = refresh.complete && !private.streaming;
-                is_over || refresh.state.stream != StreamState::Open
-            }
-            Msg::Status(status) => {
-                self.counters.statuses_out.inc();
-                status.state.is_some_and(|state| state.stream != StreamState::Open)
-            }
-            Msg::Update(_) => {
-                self.counters.updates_out.inc();
-                false
-            }
-            Msg::Generic(_) => {
-                self.counters.generics_out.inc();
-                false
-            }
+        match &msg {
+            Msg::Refresh(_) => self.counters.refreshes_out.inc(),
+            Msg::Status(_) => self.counters.statuses_out.inc(),
+            Msg::Update(_) => self.counters.updates_out.inc(),
+            Msg::Generic(_) => self.counters.generics_out.inc(),
             Msg::Ack(ack) => {
                 items.conversations.on_ack((number, watcher), ack, message, sink);
                 return Ok(());
             }
             other => return Err(unwanted(other, MsgClass::Refresh)),
-        };
+        }
+        let ends = private.ends_with(&msg);
         let msg = as_private(msg, private.service);
         sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
         if ends {

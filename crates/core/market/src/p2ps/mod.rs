@@ -47,6 +47,7 @@ mod prepared;
 mod progress;
 mod queue;
 mod recovery;
+pub mod relay;
 mod requests;
 mod service;
 mod service_ids;
@@ -63,7 +64,7 @@ mod users;
 pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
-pub use self::sink::ServerSink;
+pub use self::sink::{ServerSink, UpstreamSink};
 
 use std::sync::Arc;
 

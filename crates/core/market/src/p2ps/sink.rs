@@ -2,9 +2,25 @@ use super::base::{ClientId, SourceId, Watcher};
 use super::notices::ServerNotice;
 use crate::backbone::LinkUp;
 
-/// Where the server's decisions go. All calls are made from its inputs, in the order in which they are to
-/// take effect.
-pub trait ServerSink {
+/// What is wanted of the backbone, and what operators should know. All calls are made from inputs, in the order in
+/// which they are to take effect.
+pub trait UpstreamSink {
+    /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
+    fn subscribe(&mut self, service: &str);
+    /// Leaves that topic.
+    fn unsubscribe(&mut self, service: &str);
+    /// Opens a link to the instance that publishes the directory source; the carrier knows its address.
+    fn connect(&mut self, instance: u64, directory: SourceId);
+    /// Closes the link.
+    fn disconnect_link(&mut self, instance: u64);
+    /// Sends a message over a link.
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>);
+    /// Something that operators should know. Of things that may come often not each is reported.
+    fn notice(&mut self, notice: &ServerNotice<'_>);
+}
+
+/// Where the server's decisions go, those for clients besides.
+pub trait ServerSink: UpstreamSink {
     /// Sends an RWF message to one client, as it is.
     fn send(&mut self, client: ClientId, msg: &[u8]);
     /// Sends one RWF message to several clients, each time with the stream id of the watcher. There may be
@@ -30,16 +46,4 @@ pub trait ServerSink {
         let _ = client;
         false
     }
-    /// Joins the topic `tickcast.service.NAME`; each instance that publishes it becomes a source.
-    fn subscribe(&mut self, service: &str);
-    /// Leaves that topic.
-    fn unsubscribe(&mut self, service: &str);
-    /// Opens a link to the instance that publishes the directory source; the carrier knows its address.
-    fn connect(&mut self, instance: u64, directory: SourceId);
-    /// Closes the link.
-    fn disconnect_link(&mut self, instance: u64);
-    /// Sends a message over a link.
-    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>);
-    /// Something that operators should know. Of things that may come often not each is reported.
-    fn notice(&mut self, notice: &ServerNotice<'_>);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use market::backbone::LinkUp;
 use market::p2ps::{
-    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, Watcher,
+    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher,
 };
 use rdm::ToVec;
 use rdm::login::LoginRequest;
@@ -52,7 +52,9 @@ impl ServerSink for Answers {
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         watchers.iter().for_each(|watcher| self.send(watcher.client, msg));
     }
+}
 
+impl UpstreamSink for Answers {
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

@@ -201,7 +201,12 @@ impl<C: Carrier> Session for ReliableOutgoing<C> {
         }
         while let Some((sent, count)) = self.carrier.send_next(&mut self.session, base, now) {
             match sent {
-                Ok(Sent::Datagrams(count)) => self.session.sent(now, count as u32),
+                Ok(Sent::Datagrams(count)) => {
+                    self.session.sent(now, count as u32);
+                    if self.session.is_idle(now) {
+                        return;
+                    }
+                }
                 Ok(Sent::WouldBlock) => {
                     self.blocked_until = now + BLOCKED_WAIT;
                     return;

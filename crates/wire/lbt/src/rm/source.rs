@@ -143,6 +143,11 @@ impl SourceTransport for Multicast {
         self.repeats.queued() > 0 || self.repeats.has_ncfs()
     }
 
+    #[inline]
+    fn is_idle(&self) -> bool {
+        !self.owes_answers()
+    }
+
     fn memory_bytes(&self) -> usize {
         self.repeats.memory_bytes() + self.askers.memory_bytes() + self.control.capacity()
     }

@@ -160,6 +160,11 @@ impl SourceTransport for Unicast {
         self.clients.queued() > 0 || self.clients.busy().next().is_some()
     }
 
+    #[inline]
+    fn is_idle(&self) -> bool {
+        self.fan.what == What::Nothing && self.greeter.first().is_none() && !self.owes_answers()
+    }
+
     fn memory_bytes(&self) -> usize {
         let scratch = self.control.capacity() + self.session_message.capacity();
         self.clients.memory_bytes() + self.greeter.memory_bytes() + scratch

@@ -308,6 +308,17 @@ impl<T: SourceTransport> Source<T> {
         own.min(self.transport.next_due(&self.packer, &self.transmitter))
     }
 
+    /// Whether the transport's `poll_transmit` has nothing, to be asked behind a datagram that went out: a cheap
+    /// answer to the question that comes after each flush. It may say no where there is nothing.
+    #[inline]
+    #[must_use]
+    pub fn is_idle(&self, now: Nanos) -> bool {
+        self.packer.window().unsent_count() == 0
+            && self.transport.is_idle()
+            && self.transmitter.pulse_due() > now
+            && self.transmitter.silence_due() > now
+    }
+
     /// Whether a retransmission or a NAK confirmation waits to be sent.
     #[must_use]
     pub fn owes_answers(&self) -> bool {

@@ -51,6 +51,9 @@ pub trait SourceTransport {
     /// Whether a retransmission or a NAK confirmation waits to be sent.
     fn owes_answers(&self) -> bool;
 
+    /// Whether nobody waits for an answer, and nothing goes out in several steps of which some are left.
+    fn is_idle(&self) -> bool;
+
     /// Memory held.
     fn memory_bytes(&self) -> usize;
 }

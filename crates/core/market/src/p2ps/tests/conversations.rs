@@ -124,9 +124,12 @@ fn what_a_client_has_posted_is_forgotten_with_its_stream() {
 struct Up(Vec<Vec<u8>>);
 
 impl ServerSink for Up {
-    fn notice(&mut self, _: &ServerNotice<'_>) {}
     fn send(&mut self, _: ClientId, _: &[u8]) {}
     fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+}
+
+impl UpstreamSink for Up {
+    fn notice(&mut self, _: &ServerNotice<'_>) {}
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

@@ -283,6 +283,9 @@ struct Losses(Vec<String>);
 impl ServerSink for Losses {
     fn send(&mut self, _: ClientId, _: &[u8]) {}
     fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+}
+
+impl UpstreamSink for Losses {
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

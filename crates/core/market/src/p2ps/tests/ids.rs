@@ -24,6 +24,9 @@ impl ServerSink for Both {
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         self.1.extend((!watchers.is_empty()).then(|| msg.to_vec()));
     }
+}
+
+impl UpstreamSink for Both {
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

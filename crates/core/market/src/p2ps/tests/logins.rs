@@ -14,6 +14,9 @@ impl ServerSink for Answers {
         self.0.push(msg.to_vec());
     }
     fn fan_out(&mut self, _: &[Watcher], _: &[u8]) {}
+}
+
+impl UpstreamSink for Answers {
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

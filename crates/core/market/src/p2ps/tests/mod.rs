@@ -141,6 +141,9 @@ impl ServerSink for Log {
             admits
         })
     }
+}
+
+impl UpstreamSink for Log {
     fn subscribe(&mut self, service: &str) {
         self.0.push(format!("subscribe {service}"));
     }

@@ -164,6 +164,9 @@ impl ServerSink for Raw {
     fn fan_out(&mut self, _: &[Watcher], msg: &[u8]) {
         self.0.push(msg.to_vec());
     }
+}
+
+impl UpstreamSink for Raw {
     fn subscribe(&mut self, _: &str) {}
     fn unsubscribe(&mut self, _: &str) {}
     fn connect(&mut self, _: u64, _: SourceId) {}

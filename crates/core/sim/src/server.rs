@@ -1,0 +1,457 @@
+//! The point-to-point server of a world: one core, or a relay and shards with memory between them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use counters::table::PointToPoint as ServerCounters;
+use market::backbone::{LinkDown, LinkUp, StreamMsg};
+use market::distributor::PeerId;
+use market::p2ps::relay::{Relay, RelaySink};
+use market::p2ps::{
+    ClientError, ClientId, ClientInfo, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink,
+    SourceId, Topic, UpstreamError, UpstreamSink, Watcher,
+};
+use rwf::Dictionary;
+use units::{Nanos, Rng};
+
+use crate::consumer::INTERVAL_MS;
+use crate::out::ServerOut;
+
+/// The cores of a server. Each client is one shard's.
+pub(crate) struct Server {
+    relay: Option<Box<Relay>>,
+    shards: Vec<Shard>,
+    /// Decides which thread runs when.
+    rng: Rng,
+}
+
+struct Shard {
+    core: PointToPoint,
+    memory: Memory,
+}
+
+/// What is on its way between the relay and a shard, each way in order, and what the shard's carrier knows.
+#[derive(Default)]
+struct Memory {
+    down: VecDeque<Down>,
+    up: VecDeque<Up>,
+    topics: BTreeMap<u16, String>,
+    wanted: BTreeSet<String>,
+    sources: BTreeMap<u16, SourceId>,
+    sources_seen: u32,
+    /// The relay, once the shard has asked for a link.
+    instance: u64,
+}
+
+#[derive(Clone)]
+enum Down {
+    Opened(u16, String),
+    Closed(u16),
+    Directory(Vec<u8>),
+    Stream(u16, Vec<u8>),
+    Linked,
+    Link(Vec<u8>),
+}
+
+enum Up {
+    Connect,
+    Link(Vec<u8>),
+}
+
+const DIRECTORY: SourceId = SourceId(0);
+const SESSION: u64 = 1;
+
+fn config() -> ServerConfig {
+    // Clean-ups take several turns.
+    ServerConfig {
+        images_outstanding_max: 10,
+        cleanups_per_turn: 3,
+        conflated_intervals_ms: vec![INTERVAL_MS],
+        ..ServerConfig::default()
+    }
+}
+
+impl Server {
+    /// So many shards, 0 for one core without a relay.
+    pub(crate) fn new(
+        peer: u64,
+        shards: usize,
+        counters: &Arc<ServerCounters>,
+        relay_counters: &Arc<ServerCounters>,
+    ) -> Server {
+        let core = |at: usize| {
+            PointToPoint::new(peer + at as u64, config(), Arc::new(Dictionary::new()), counters.clone())
+        };
+        let relay = || Relay::new(peer, config(), Arc::new(Dictionary::new()), relay_counters.clone());
+        Server {
+            relay: (shards > 0).then(|| Box::new(relay())),
+            shards: (0..shards.max(1)).map(|at| Shard { core: core(at), memory: Memory::default() }).collect(),
+            rng: Rng::new(peer),
+        }
+    }
+
+    fn shard_of(&self, client: ClientId) -> usize {
+        client.0 as usize % self.shards.len()
+    }
+
+    /// Runs some of the threads, each as far as there is something for it.
+    fn carry(&mut self, now: Nanos, out: &mut ServerOut) {
+        for at in 0..self.shards.len() {
+            if self.relay.is_none() || self.rng.chance(0.5) {
+                continue;
+            }
+            while let Some(down) = self.shards[at].memory.down.pop_front() {
+                self.shards[at].take(now, down, out);
+            }
+            self.hear(now, at, out);
+        }
+    }
+
+    /// The relay hears what a shard has said.
+    fn hear(&mut self, now: Nanos, at: usize, out: &mut ServerOut) {
+        let Some(mut relay) = self.relay.take() else { return };
+        let peer = PeerId(at as u32);
+        while let Some(up) = self.shards[at].memory.up.pop_front() {
+            let mut sink = RelayOut { out, shards: &mut self.shards };
+            match up {
+                Up::Connect => {
+                    relay.on_shard_connected(peer);
+                    sink.shards[at].memory.down.push_back(Down::Linked);
+                }
+                Up::Link(bytes) => {
+                    relay.on_shard_message(now, peer, &bytes, &mut sink).expect("a legal shard");
+                }
+            }
+        }
+        self.relay = Some(relay);
+    }
+
+    fn upstream<R>(
+        &mut self,
+        now: Nanos,
+        out: &mut ServerOut,
+        to_relay: impl FnOnce(&mut Relay, &mut RelayOut<'_>) -> R,
+        to_core: impl FnOnce(&mut PointToPoint, &mut ServerOut) -> R,
+    ) -> R {
+        let Some(mut relay) = self.relay.take() else { return to_core(&mut self.shards[0].core, out) };
+        let result = to_relay(&mut relay, &mut RelayOut { out, shards: &mut self.shards });
+        self.relay = Some(relay);
+        self.carry(now, out);
+        result
+    }
+
+    fn client<R>(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        out: &mut ServerOut,
+        act: impl FnOnce(&mut PointToPoint, &mut ShardOut<'_>) -> R,
+    ) -> R {
+        let at = self.shard_of(client);
+        let Shard { core, memory } = &mut self.shards[at];
+        let memory = self.relay.is_some().then_some(memory);
+        let result = act(core, &mut ShardOut { out, memory });
+        self.carry(now, out);
+        result
+    }
+}
+
+/// What comes from source distributors.
+impl Server {
+    pub(crate) fn on_source(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        topic: Topic<'_>,
+        session: u64,
+        out: &mut ServerOut,
+    ) {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_source(now, source, topic, session, sink),
+            |core, sink| core.on_source(now, source, topic, session, sink),
+        );
+    }
+
+    pub(crate) fn on_source_ended(&mut self, now: Nanos, source: SourceId, out: &mut ServerOut) {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_source_ended(now, source, sink),
+            |core, sink| core.on_source_ended(now, source, sink),
+        );
+    }
+
+    pub(crate) fn on_stream_message(
+        &mut self,
+        now: Nanos,
+        source: SourceId,
+        bytes: &[u8],
+        out: &mut ServerOut,
+    ) -> Result<(), UpstreamError> {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_stream_message(now, source, bytes, sink),
+            |core, sink| core.on_stream_message(now, source, bytes, sink),
+        )
+    }
+
+    pub(crate) fn on_link_up(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_link_up(now, instance, sink),
+            |core, sink| core.on_link_up(instance, sink),
+        );
+    }
+
+    pub(crate) fn on_link_down(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_link_down(now, instance, sink),
+            |core, sink| core.on_link_down(now, instance, sink),
+        );
+    }
+
+    pub(crate) fn on_link_message(
+        &mut self,
+        now: Nanos,
+        instance: u64,
+        bytes: &[u8],
+        out: &mut ServerOut,
+    ) -> Result<(), UpstreamError> {
+        self.upstream(
+            now,
+            out,
+            |relay, sink| relay.on_link_message(now, instance, bytes, sink),
+            |core, sink| core.on_link_message(now, instance, bytes, sink),
+        )
+    }
+}
+
+/// Clients, and time.
+impl Server {
+    pub(crate) fn on_client_connected(&mut self, client: ClientId) {
+        let at = self.shard_of(client);
+        self.shards[at].core.on_client_connected(client, ClientProfile::default());
+    }
+
+    pub(crate) fn on_client_closed(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) {
+        self.client(now, client, out, |core, sink| core.on_client_closed(now, client, sink));
+    }
+
+    pub(crate) fn on_client_message(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        bytes: &[u8],
+        out: &mut ServerOut,
+    ) -> Result<(), ClientError> {
+        self.client(now, client, out, |core, sink| core.on_client_message(now, client, bytes, sink))
+    }
+
+    pub(crate) fn send_due_images(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) {
+        self.client(now, client, out, |core, sink| _ = core.send_due_images(now, client, sink));
+    }
+
+    pub(crate) fn set_conflated(&mut self, now: Nanos, client: ClientId, is_slow: bool, out: &mut ServerOut) {
+        self.client(now, client, out, |core, sink| {
+            core.set_conflated(now, client, is_slow, "step", sink);
+        });
+    }
+
+    pub(crate) fn take_due_clients(&mut self) -> Vec<ClientId> {
+        self.shards.iter_mut().flat_map(|shard| shard.core.take_due_clients()).collect()
+    }
+
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> {
+        self.shards.iter().flat_map(|shard| shard.core.clients_after(None))
+    }
+
+    /// The services that the clients of the first shard see.
+    pub(crate) fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> {
+        self.shards[0].core.services()
+    }
+
+    /// When something is to be done; with shards always, for some thread may have been asleep.
+    pub(crate) fn next_wakeup(&self) -> Nanos {
+        if self.relay.is_some() { Nanos::ZERO } else { self.shards[0].core.next_wakeup() }
+    }
+
+    /// What is due; threads of which some run.
+    pub(crate) fn on_wakeup(&mut self, now: Nanos, out: &mut ServerOut) {
+        if let Some(mut relay) = self.relay.take() {
+            if now >= relay.next_wakeup() {
+                relay.on_wakeup(now, &mut RelayOut { out, shards: &mut self.shards });
+            }
+            self.relay = Some(relay);
+        }
+        for Shard { core, memory } in &mut self.shards {
+            if now < core.next_wakeup() {
+                continue;
+            }
+            let memory = self.relay.is_some().then_some(memory);
+            core.on_wakeup(now, &mut ShardOut { out, memory });
+        }
+        self.carry(now, out);
+    }
+}
+
+impl Shard {
+    /// Takes what the relay has sent.
+    fn take(&mut self, now: Nanos, down: Down, out: &mut ServerOut) {
+        let Shard { core, memory } = self;
+        match down {
+            Down::Opened(service, name) => {
+                memory.topics.insert(service, name);
+                self.find(now, out);
+            }
+            Down::Closed(service) => {
+                memory.topics.remove(&service);
+                if let Some(source) = memory.sources.remove(&service) {
+                    core.on_source_ended(now, source, &mut ShardOut { out, memory: Some(memory) });
+                }
+            }
+            Down::Directory(bytes) => {
+                if memory.sources_seen == 0 {
+                    memory.sources_seen = 1;
+                    core.on_source(now, DIRECTORY, Topic::Directory, SESSION, &mut ShardOut { out, memory: Some(memory) });
+                }
+                let result = core.on_stream_message(now, DIRECTORY, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                result.expect("a legal relay");
+                self.find(now, out);
+            }
+            Down::Stream(service, bytes) => {
+                let Some(&source) = memory.sources.get(&service) else { return };
+                let result = core.on_stream_message(now, source, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                result.expect("a legal relay");
+            }
+            Down::Linked => core.on_link_up(memory.instance, &mut ShardOut { out, memory: Some(memory) }),
+            Down::Link(bytes) => {
+                let instance = memory.instance;
+                let result = core.on_link_message(now, instance, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                result.expect("a legal relay");
+            }
+        }
+    }
+
+    /// Topics that are wanted and there become sources.
+    fn find(&mut self, now: Nanos, out: &mut ServerOut) {
+        let Shard { core, memory } = self;
+        for (service, name) in memory.topics.clone() {
+            if memory.wanted.contains(&name) && !memory.sources.contains_key(&service) {
+                let source = SourceId(memory.sources_seen);
+                memory.sources_seen += 1;
+                memory.sources.insert(service, source);
+                core.on_source(now, source, Topic::Service(&name), SESSION, &mut ShardOut { out, memory: Some(memory) });
+            }
+        }
+    }
+}
+
+/// What a relay decides.
+struct RelayOut<'a> {
+    out: &'a mut ServerOut,
+    shards: &'a mut Vec<Shard>,
+}
+
+impl RelayOut<'_> {
+    fn to_all(&mut self, down: &Down) {
+        self.shards.iter_mut().for_each(|shard| shard.memory.down.push_back(down.clone()));
+    }
+}
+
+impl RelaySink for RelayOut<'_> {
+    fn open_stream(&mut self, service: u16, name: &str) {
+        self.to_all(&Down::Opened(service, name.to_owned()));
+    }
+    fn close_stream(&mut self, service: u16) {
+        self.to_all(&Down::Closed(service));
+    }
+    fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        self.to_all(&Down::Stream(service, [&msg.header()[..], msg.body].concat()));
+    }
+    fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
+        self.to_all(&Down::Directory([&msg.header()[..], msg.body].concat()));
+    }
+    fn to_shard(&mut self, shard: PeerId, msg: &LinkDown<'_>) {
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        self.shards[shard.0 as usize].memory.down.push_back(Down::Link(bytes));
+    }
+}
+
+impl UpstreamSink for RelayOut<'_> {
+    fn subscribe(&mut self, service: &str) {
+        self.out.subscribe(service);
+    }
+    fn unsubscribe(&mut self, service: &str) {
+        self.out.unsubscribe(service);
+    }
+    fn connect(&mut self, instance: u64, directory: SourceId) {
+        self.out.connect(instance, directory);
+    }
+    fn disconnect_link(&mut self, instance: u64) {
+        self.out.disconnect_link(instance);
+    }
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
+        self.out.to_instance(instance, msg);
+    }
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        self.out.notice(notice);
+    }
+}
+
+/// What a shard decides; without memory it is the server itself.
+struct ShardOut<'a> {
+    out: &'a mut ServerOut,
+    memory: Option<&'a mut Memory>,
+}
+
+impl ServerSink for ShardOut<'_> {
+    fn send(&mut self, client: ClientId, msg: &[u8]) {
+        self.out.send(client, msg);
+    }
+    fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
+        self.out.fan_out(watchers, msg);
+    }
+    fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
+        self.out.fan_out_update(watchers, msg, refused);
+    }
+    fn lags(&mut self, client: ClientId) -> bool {
+        self.out.lags(client)
+    }
+}
+
+impl UpstreamSink for ShardOut<'_> {
+    fn subscribe(&mut self, service: &str) {
+        let Some(memory) = &mut self.memory else { return self.out.subscribe(service) };
+        memory.wanted.insert(service.to_owned());
+    }
+    fn unsubscribe(&mut self, service: &str) {
+        let Some(memory) = &mut self.memory else { return self.out.unsubscribe(service) };
+        memory.wanted.remove(service);
+    }
+    fn connect(&mut self, instance: u64, directory: SourceId) {
+        let Some(memory) = &mut self.memory else { return self.out.connect(instance, directory) };
+        memory.instance = instance;
+        memory.up.push_back(Up::Connect);
+    }
+    fn disconnect_link(&mut self, instance: u64) {
+        assert!(self.memory.is_none(), "a shard has no reason to leave its relay {instance:x}");
+        self.out.disconnect_link(instance);
+    }
+    fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
+        let Some(memory) = &mut self.memory else { return self.out.to_instance(instance, msg) };
+        let mut bytes = Vec::new();
+        msg.encode(&mut bytes);
+        memory.up.push_back(Up::Link(bytes));
+    }
+    fn notice(&mut self, notice: &ServerNotice<'_>) {
+        assert!(self.memory.is_none(), "between relay and shard nothing is lost, but: {notice}");
+        self.out.notice(notice);
+    }
+}
