@@ -23,10 +23,6 @@ java_tools() {
     (cd interop/java && mvn -B -q package)
 }
 
-network_tests() {
-    TICKCAST=$tickcast python_tests interop/netns
-}
-
 python_package() {
     CARGO_TARGET_DIR=$target PROFILE=ci bindings/python/test.sh
 }
@@ -36,13 +32,10 @@ process_tests() {
     CARGO_TARGET_DIR=$target PROFILE=ci "$target/python-package/bin/python" -m unittest discover -s interop/processes
 }
 
-crowd_tests() {
-    TICKCAST=$tickcast python_tests interop/crowd
-}
-
-# They wait more than they work: two at a time take half as long.
-system_tests() {
-    TICKCAST=$tickcast tools/side_by_side.py --jobs 2 interop/system
+# They wait more than they work: three at a time take a third as long. Each network is one of its own.
+running_system() {
+    TICKCAST=$tickcast tools/side_by_side.py --jobs 3 \
+        interop/netns interop/java/tests interop/crowd interop/system
 }
 
 step "what is missing" tools/install.sh
@@ -54,13 +47,10 @@ RUNS=8000 step "reliable transports under faults" cargo test --locked --profile 
 step "every interleaving of the rings (loom)" loom
 step "wire judge" python_tests interop
 step "reckoning of final images" python_tests interop/reckon
-step "networks" network_tests
 step "Python package" python_package
 step "processes in every language" process_tests
 step "Java tools" java_tools
-step "Java tools against other software" python_tests interop/java/tests
-step "a crowd that misbehaves" crowd_tests
-step "system" system_tests
+step "networks, Java tools against other software, a crowd that misbehaves, the running system" running_system
 steps_summary
 if [ "$(id -u)" -ne 0 ]; then
     echo "not root: the tests in network namespaces were skipped"

@@ -23,6 +23,10 @@ def binary():
     return path
 
 
+# Threads of each P2PS that serve clients, to run any module with another number.
+SHARDS = os.environ.get('INTEROP_P2PS_SHARDS')
+
+
 class Daemon(Process):
     """A daemon with an admin port, which is open when the constructor returns."""
 
@@ -88,6 +92,8 @@ class System:
     def p2ps(self, host=None, sets=(), name='p2ps'):
         port, websocket_port = free_ports(), free_ports()
         own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
+        if SHARDS:
+            own['p2ps.shards'] = SHARDS
         daemon = self._daemon('p2ps', name, host, own, sets)
         daemon.websocket_port = websocket_port
         daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)

@@ -9,13 +9,13 @@ use serde_json::Value;
 /// The threads of a daemon, by name.
 #[derive(Clone)]
 pub(crate) struct Alive {
-    threads: Arc<Vec<(&'static str, Heartbeat)>>,
+    threads: Arc<Vec<(String, Heartbeat)>>,
     limit: Duration,
 }
 
 impl Alive {
     /// A thread is taken for stuck when it has not turned for `limit`.
-    pub(crate) fn new(threads: Vec<(&'static str, Heartbeat)>, limit: Duration) -> Alive {
+    pub(crate) fn new(threads: Vec<(String, Heartbeat)>, limit: Duration) -> Alive {
         Alive { threads: Arc::new(threads), limit }
     }
 
@@ -78,7 +78,7 @@ mod tests {
         let (turns, hangs) = (Heartbeat::default(), Heartbeat::default());
         turns.beat(units::Nanos::NEVER);
         hangs.beat(units::Nanos::ZERO);
-        let alive = Alive::new(vec![("a", turns), ("b", hangs)], Duration::from_millis(1));
+        let alive = Alive::new(vec![("a".to_owned(), turns), ("b".to_owned(), hangs)], Duration::from_millis(1));
         let stuck = alive.stuck();
         assert!(stuck.len() == 1 && stuck[0].starts_with("b has not turned for "), "{stuck:?}");
     }

@@ -208,7 +208,7 @@ pub(crate) fn start_admin(
     config: &AdminConfig,
     registry: &Registry,
     stop: &Stop,
-    threads: Vec<(&'static str, Heartbeat)>,
+    threads: Vec<(String, Heartbeat)>,
     status: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
 ) -> Result<(), Failure> {
     let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));

@@ -1,16 +1,16 @@
 //! The daemons' threads: the same whether they have a process to themselves or share one.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use backbone::multicast::{MulticastInlet, MulticastOutlet};
 use backbone::{Inlet, Outlet};
 use counters::Registry;
-use daemon::{Status, ThreadConfig, WaitConfig};
+use daemon::{Described, Status, ThreadConfig, WaitConfig};
 use messaging::ContextCounters;
 use net::{Poller, Token, clock};
-use p2ps::PointToPointServer;
+use p2ps::{PointToPointServer, RelayServer, Shard, Shards};
 use resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
 use source_distributor::SourceDistributor;
@@ -46,7 +46,7 @@ const CARRIER_WAKER: Token = Token((CARRIER as u64) << 32);
 /// open.
 pub(crate) fn source_distributor(
     role: &Surroundings<'_>,
-    ready: impl FnOnce(Status) -> Result<(), Failure>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let thread = &role.config.source_distributor.thread;
     let poller = enter(thread, role.stop)?;
@@ -83,13 +83,13 @@ fn distribute(
     role: &Surroundings<'_>,
     mut poller: Poller,
     outlet: impl Outlet,
-    ready: impl FnOnce(Status) -> Result<(), Failure>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (config, registrar) = (&role.config.source_distributor, poller.registrar());
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut distributor =
         SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
-    ready(distributor.status())?;
+    ready(Described::of("source-distributor", distributor.status()))?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut distributor], role.stop.flag())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     distributor.begin_end(clock::monotonic(), until);
@@ -102,7 +102,7 @@ fn distribute(
 /// open.
 pub(crate) fn p2ps(
     role: &Surroundings<'_>,
-    ready: impl FnOnce(Status) -> Result<(), Failure>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let thread = &role.config.p2ps.thread;
     let poller = enter(thread, role.stop)?;
@@ -121,17 +121,122 @@ pub(crate) fn p2ps(
     }
 }
 
+/// Upper half of the tokens of a relay's carrier to shards.
+const SHARDS_CARRIER: u32 = CARRIER + 1;
+
 fn serve(
+    role: &Surroundings<'_>,
+    poller: Poller,
+    inlet: impl Inlet,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if role.config.p2ps.shards > 1 {
+        return serve_by_shards(role, poller, inlet, ready);
+    }
+    serve_alone(role, poller, inlet, ready)
+}
+
+/// A relay on the calling thread, and each shard on one of its own.
+fn serve_by_shards(
     role: &Surroundings<'_>,
     mut poller: Poller,
     inlet: impl Inlet,
-    ready: impl FnOnce(Status) -> Result<(), Failure>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let config = &role.config.p2ps;
+    let (memory, waker) = (Hub::new(), Token(u64::from(SHARDS_CARRIER) << 32));
+    let outlet = InProcessOutlet::new(&memory, poller.registrar(), waker, spins(&config.thread))?;
+    let dictionary = Arc::clone(&role.dictionary);
+    let (inlet, outlet) = ((inlet, CARRIER), (outlet, SHARDS_CARRIER));
+    let mut relay = RelayServer::new(config, dictionary, inlet, outlet, clock::seed(), role.registry);
+    let shards = Shards::new(config);
+    std::thread::scope(|scope| {
+        // However this ends, no shard is left.
+        let stop_all = StopAll(role.stop);
+        let (mut statuses, mut threads) = (Vec::new(), Vec::new());
+        for number in 0..config.shards {
+            let (shard, memory) = (shards.shard(number), memory.clone());
+            let (sender, opened) = mpsc::channel();
+            let run = move || {
+                let stop = StopAll(role.stop);
+                let ended = serve_shard(role, &shard, number, &memory, |status| _ = sender.send(status));
+                drop(stop);
+                ended
+            };
+            let thread = std::thread::Builder::new().name(format!("p2ps-shard-{number}"));
+            threads.push(thread.spawn_scoped(scope, run)?);
+            // One that cannot begin has dropped the sender, and says why when it is joined.
+            let Ok(status) = opened.recv() else { break };
+            statuses.push(status);
+        }
+        let served = if statuses.len() == threads.len() {
+            ready(p2ps::describe_as_one(relay.status(), statuses)).and_then(|()| {
+                let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut relay];
+                Ok(net::agent::run(&mut poller, config.thread.strategy(), agents, role.stop.flag())?)
+            })
+        } else {
+            Ok(())
+        };
+        drop(stop_all);
+        let panicked = |_| Err(Failure::Run("a shard has panicked; see above".to_owned()));
+        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        relay.end(clock::monotonic());
+        ended.into_iter().collect::<Result<(), Failure>>().and(served)
+    })
+}
+
+/// Stops all when it is dropped.
+struct StopAll<'a>(&'a Stop);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_set() {
+            self.0.stop();
+        }
+    }
+}
+
+fn serve_shard(
+    role: &Surroundings<'_>,
+    shard: &Shard,
+    number: u32,
+    memory: &Hub,
+    ready: impl FnOnce(Status),
+) -> Result<(), Failure> {
+    let config = &role.config.p2ps;
+    let cpu = config.shard_cpus.get(number as usize).copied();
+    let thread = ThreadConfig { cpu, ..config.thread.clone() };
+    let mut poller = enter(&thread, role.stop)?;
+    let inlet = InProcessInlet::new(memory, poller.registrar(), CARRIER_WAKER, spins(&thread))?;
+    let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
+    let mut server = PointToPointServer::of_shard(
+        shard,
+        dictionary,
+        inlet,
+        poller.registrar(),
+        LISTENER,
+        seed,
+        role.registry,
+    )?;
+    ready(server.status());
+    net::agent::run(&mut poller, thread.strategy(), &mut [&mut server], role.stop.flag())?;
+    let until = begin_end(role.stop, config.shutdown_timeout_ms);
+    server.end(until);
+    net::agent::finish(&mut poller, &mut [&mut server], until)?;
+    Ok(())
+}
+
+fn serve_alone(
+    role: &Surroundings<'_>,
+    mut poller: Poller,
+    inlet: impl Inlet,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (config, registrar) = (&role.config.p2ps, poller.registrar());
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut server =
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
-    ready(server.status())?;
+    ready(Described::of("p2ps", server.status()))?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut server], role.stop.flag())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     server.end(until);
@@ -151,11 +256,11 @@ pub(crate) fn resolver(
     config: &ResolverDaemonConfig,
     registry: &Registry,
     stop: &Stop,
-    ready: impl FnOnce(Status) -> Result<(), Failure>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut poller = enter(&config.thread, stop)?;
     let mut daemon = ResolverDaemon::new(config, poller.registrar(), LISTENER, clock::monotonic(), registry)?;
-    ready(daemon.status())?;
+    ready(Described::of("resolver", daemon.status()))?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut daemon], stop.flag())?;
     Ok(())
 }

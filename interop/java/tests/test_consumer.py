@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tools import HERE, JAR, Consumer, Provider, Tool, free_port
+from tools import HERE, JAR, Consumer, Provider, Tool, free_ports
 
 
 def real(mantissa, hint, text):
@@ -18,7 +18,7 @@ def real(mantissa, hint, text):
 
 class WithProvider(unittest.TestCase):
     def setUp(self):
-        self.port = free_port()
+        self.port = free_ports()
         self.provider = self.start_provider()
 
     def start_provider(self, options=(), images=(), **more):

@@ -10,7 +10,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', 'reckon')]
 import made_up
-from tools import HERE, Consumer, InteractiveProvider, NonInteractiveProvider, Sink, free_port
+from tools import HERE, Consumer, InteractiveProvider, NonInteractiveProvider, Sink, free_ports
 
 TLS = os.path.join(HERE, '..', '..', '..', 'crates', 'io', 'net', 'testdata', 'tls')
 FIELD_LISTS, MAPS = (6, 134), (7, 8, 9, 10)
@@ -23,7 +23,7 @@ class WithInteractiveProvider(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.port = free_port()
+        cls.port = free_ports()
         cls.provider = InteractiveProvider(cls.port, *cls.OPTIONS)
         cls.addClassCleanup(cls.provider.kill)
 
@@ -258,7 +258,7 @@ class Behaviour(unittest.TestCase):
     """Providers with options of their own."""
 
     def pair(self, provider, consumer, **more):
-        port = free_port()
+        port = free_ports()
         provider = InteractiveProvider(port, *provider)
         self.addCleanup(provider.kill)
         consumer = Consumer(port, *consumer, **more)
@@ -325,7 +325,7 @@ class Transports(unittest.TestCase):
     CLIENT = ('--tls', '--tls-ca', os.path.join(TLS, 'ca.pem'))
 
     def check(self, server, *clients):
-        port = free_port()
+        port = free_ports()
         provider = InteractiveProvider(port, *server)
         self.addCleanup(provider.kill)
         for client in clients:
@@ -357,7 +357,7 @@ class Transports(unittest.TestCase):
         self.check((*self.SERVER, '--websocket', 'tr_json2'), (*self.CLIENT, '--websocket', 'tr_json2'))
 
     def test_a_server_that_is_not_trusted_gets_no_login(self):
-        port = free_port()
+        port = free_ports()
         provider = InteractiveProvider(port, *self.SERVER)
         self.addCleanup(provider.kill)
         consumer = Consumer(
@@ -373,7 +373,7 @@ class NonInteractive(unittest.TestCase):
 
     def check(self, server, client):
         """The events of a sink to which a provider of two items has published ten updates of each."""
-        port = free_port()
+        port = free_ports()
         wanted = ('--expect-refreshes', '2', '--expect-updates', '20', '--check-seq')
         sink = Sink(port, '--end-after-clients', '1', *wanted, *server)
         self.addCleanup(sink.kill)
@@ -404,7 +404,7 @@ class NonInteractive(unittest.TestCase):
         self.check(Transports.SERVER, Transports.CLIENT)
 
     def test_a_provider_comes_back_and_publishes_again(self):
-        port = free_port()
+        port = free_ports()
         sink = Sink(port)
         self.addCleanup(sink.kill)
         provider = NonInteractiveProvider(port, *self.ITEMS)
@@ -417,7 +417,7 @@ class NonInteractive(unittest.TestCase):
         sink.wait_ev('update', item='7:B')
 
     def test_commands(self):
-        port = free_port()
+        port = free_ports()
         sink = Sink(port)
         self.addCleanup(sink.kill)
         provider = NonInteractiveProvider(port, *self.ITEMS, '--rate', '0')
@@ -431,7 +431,7 @@ class NonInteractive(unittest.TestCase):
         sink.wait_ev('directory', message='update')
 
     def test_a_refused_login(self):
-        port = free_port()
+        port = free_ports()
         sink = Sink(port, '--login-reject', 'go away')
         self.addCleanup(sink.kill)
         provider = NonInteractiveProvider(port, *self.ITEMS, '--timeout', '5')
@@ -441,7 +441,7 @@ class NonInteractive(unittest.TestCase):
         self.assertIn('go away', events[-1]['reason'])
 
     def test_what_is_missing_fails_the_sink(self):
-        port = free_port()
+        port = free_ports()
         sink = Sink(port, '--end-after-clients', '1', '--expect-updates', '1000')
         self.addCleanup(sink.kill)
         provider = NonInteractiveProvider(port, *self.ITEMS, '--updates', '2', '--end-after-updates')

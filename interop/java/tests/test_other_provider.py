@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from tools import HERE, Consumer, Tool, free_port
+from tools import HERE, Consumer, Tool, free_ports
 
 SOURCE = os.path.join(HERE, '..', '..', '..', '..', 'shared', 'interop', 'java')
 
@@ -53,7 +53,7 @@ class WithOtherProvider(unittest.TestCase):
         return consumer
 
     def setUp(self):
-        self.port = free_port()
+        self.port = free_ports()
 
     def ok(self, consumer):
         status, result, finals = consumer.result()
@@ -107,7 +107,7 @@ class WithOtherProvider(unittest.TestCase):
 
     def test_compressed_connections(self):
         for name in ('zlib', 'lz4'):
-            self.port = free_port()
+            self.port = free_ports()
             provider = self.provider('--items', 'A', '--compression', name)
             self.ok(self.consumer('--items', 'A', '--updates', '5', '--compression', name))
             provider.kill()

@@ -18,7 +18,7 @@ ROOT = os.path.join(HERE, '..', '..', '..')
 sys.path[:0] = [HERE, os.path.join(HERE, '..', '..', 'reckon')]
 import compare
 import reckon
-from tools import Consumer, Provider, free_port
+from tools import Consumer, Provider, free_ports
 
 RECORDINGS = os.path.join(ROOT, 'data', 'binance')
 DICTIONARY = os.path.join(ROOT, 'data', 'dictionary')
@@ -57,7 +57,7 @@ class ReckonedImages(unittest.TestCase):
 
     def compared(self, images):
         """compare.py's exit status and words for what the consumer saw of these images."""
-        port = free_port()
+        port = free_ports()
         provider = Provider(
             port,
             images=[

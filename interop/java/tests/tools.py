@@ -2,11 +2,15 @@
 
 import json
 import os
-import socket
 import subprocess
+import sys
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', '..', 'system'))
+
+from ports import free_ports
+
 JAR = os.path.join(HERE, '..', 'target', 'tickcast-interop.jar')
 DICTIONARY = os.path.join(HERE, '..', '..', '..', 'data', 'dictionary')
 SUFFIX = {'field': 'dic', 'enum': 'def'}
@@ -203,9 +207,3 @@ class Consumer(Tool):
             )
         finals = {(e['item'], e['domain']): e for e in events if e['ev'] == 'final'}
         return status, events[-1], finals
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]

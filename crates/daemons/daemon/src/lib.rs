@@ -36,7 +36,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`ThreadConfig`], [`WaitConfig`] | a daemon's thread: its CPU, how it waits |
-//! | [`Status`], [`Describer`] | how a daemon's thread describes itself without waiting for whoever asks |
+//! | [`Status`], [`Describer`], [`Described`] | how a daemon's threads describe themselves without waiting for whoever asks |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |
 
@@ -46,6 +46,6 @@ mod thread;
 mod users;
 
 pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError};
-pub use status::{Describer, Status, StatusError};
+pub use status::{Described, Describer, Status, StatusError};
 pub use thread::{ThreadConfig, WaitConfig};
 pub use users::{UserList, UsersError, describe_users};

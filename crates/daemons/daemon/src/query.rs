@@ -253,6 +253,18 @@ impl Query {
         Some(())
     }
 
+    /// Most that are listed.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Whether those with most waiting for them come first, in place of an order by id.
+    #[must_use]
+    pub fn is_by_backlog(&self) -> bool {
+        self.by_backlog
+    }
+
     /// Where the page begins: behind this id.
     #[must_use]
     pub fn after(&self) -> Option<u64> {

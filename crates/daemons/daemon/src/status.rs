@@ -54,6 +54,48 @@ impl fmt::Display for StatusError {
 
 impl std::error::Error for StatusError {}
 
+/// A daemon as operators see it: its threads, and one description of all of them.
+#[derive(Clone)]
+pub struct Described {
+    threads: Vec<(String, Heartbeat)>,
+    ask: Arc<Ask>,
+}
+
+type Ask = dyn Fn(&str) -> Result<Value, StatusError> + Send + Sync;
+
+impl Described {
+    /// A daemon of one thread.
+    #[must_use]
+    pub fn of(name: &str, status: Status) -> Described {
+        let threads = vec![(name.to_owned(), status.heartbeat())];
+        Described { threads, ask: Arc::new(move |query| status.ask(query)) }
+    }
+
+    /// A daemon of several threads, by name, with what answers questions about them.
+    #[must_use]
+    pub fn several(
+        threads: &[(String, Status)],
+        ask: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+    ) -> Described {
+        let threads = threads.iter().map(|(name, status)| (name.clone(), status.heartbeat())).collect();
+        Described { threads, ask: Arc::new(ask) }
+    }
+
+    /// As [`Status::ask`].
+    ///
+    /// # Errors
+    /// [`StatusError`]: the question is not understood, or not answered in time.
+    pub fn ask(&self, query: &str) -> Result<Value, StatusError> {
+        (self.ask)(query)
+    }
+
+    /// Names and hearts of the threads.
+    #[must_use]
+    pub fn threads(&self) -> Vec<(String, Heartbeat)> {
+        self.threads.clone()
+    }
+}
+
 /// Describes a daemon on the daemon's own thread, when somebody asks.
 ///
 /// A description of a thousand clients takes milliseconds, which are not spent unless somebody wants it.

@@ -107,7 +107,12 @@ config::section! {
         cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
-        /// The thread.
+        /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone
+        /// for all of them.
+        shards: u32 = 1, range 1..=64;
+        /// CPUs that these threads are kept on, the first for the first. Threads without one run anywhere.
+        shard_cpus: Vec<u32> = [], length 0..=64;
+        /// The thread; with shards, that which takes the backbone. Shards wait as it does.
         thread: ThreadConfig;
     }
     check = P2psConfig::check;
@@ -157,6 +162,10 @@ impl P2psConfig {
                 ));
             }
         }
+        if self.shard_cpus.len() > self.shards as usize {
+            let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
+            complaints.push(Complaint::new(["shard_cpus", "shards"], text));
+        }
         let mut names = HashSet::new();
         for (at, class) in self.class.iter().enumerate() {
             if !names.insert(&class.name) {
@@ -170,6 +179,15 @@ impl P2psConfig {
             }
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
+    /// What each of several shards goes by: a share of what all clients together may have.
+    pub(crate) fn of_shard(&self) -> P2psConfig {
+        let mut config = self.clone();
+        config.posts_outstanding_max = self.posts_outstanding_max.div_ceil(self.shards);
+        config.rssl.backlogs_max_bytes = self.rssl.backlogs_max_bytes / u64::from(self.shards);
+        config.websocket.backlogs_max_bytes = self.websocket.backlogs_max_bytes / u64::from(self.shards);
+        config
     }
 
     /// How clients are served that do not keep up.

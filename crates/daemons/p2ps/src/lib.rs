@@ -71,7 +71,10 @@
 //! JSON clients --- JsonToMarket --->   |
 //! ```
 //!
-//! One thread drives everything: a [`PointToPointServer`] is a [`net::agent::Agent`]. A turn takes what has
+//! With several *shards* each has a thread with a [`PointToPointServer`] for some of the clients, and a
+//! [`RelayServer`] on a further thread takes the backbone for all ([`Shards`]).
+//!
+//! One thread drives everything of a server: a [`PointToPointServer`] is a [`net::agent::Agent`]. A turn takes what has
 //! arrived from the backbone and from clients, then sends what that led to; no timer holds an update back.
 
 mod backbone_to_market;
@@ -80,9 +83,13 @@ mod conflation;
 mod intake;
 mod market_to_clients;
 mod pace;
+mod relay;
 mod rssl_to_market;
 mod server;
+mod shards;
 mod websocket;
 
 pub use crate::config::{ClassConfig, P2psConfig};
+pub use relay::RelayServer;
 pub use server::PointToPointServer;
+pub use shards::{Shard, Shards, describe_as_one};

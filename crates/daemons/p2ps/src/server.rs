@@ -27,6 +27,7 @@ use crate::intake;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
 use crate::rssl_to_market::{RsslToMarket, log_end};
+use crate::shards::Shard;
 use crate::websocket::{self, Input, Json, JsonToMarket, Streams};
 
 /// A point-to-point server on one thread, over any carrier.
@@ -51,6 +52,8 @@ pub struct PointToPointServer<I> {
     /// One of them can be served with the next turn.
     is_due: bool,
     describer: Describer,
+    /// What its clients' numbers begin with.
+    first_id: u64,
 }
 
 /// What is read from a consumer at a time: requests of which each may be answered with a whole book.
@@ -58,11 +61,11 @@ const READ_BYTES: usize = 16 << 10;
 /// More than this does not wait for the end of a turn to be sent.
 const STAGED_BYTES: usize = 64 << 20;
 /// A socket of the backbone that has filled a batch is looked at again before anything else is done, so often at most.
-const AGAIN_MAX: usize = 64;
+pub(crate) const AGAIN_MAX: usize = 64;
 /// What waits of the backbone's messages is handled for so long in a turn; then the sockets are emptied again.
-const WAITING_TIME: Duration = Duration::from_millis(5);
+pub(crate) const WAITING_TIME: Duration = Duration::from_millis(5);
 /// The clock is read once for so many of them.
-const CLOCK_EVERY: usize = 32;
+pub(crate) const CLOCK_EVERY: usize = 32;
 /// While the core releases what has waited behind a gap, so many bytes of it are handled in a turn: a part of what is released.
 const RELEASING_BYTES: usize = 256 << 10;
 
@@ -82,28 +85,51 @@ impl<I: Inlet> PointToPointServer<I> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<PointToPointServer<I>> {
-        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "p2ps")?;
+        let shard = Shard::alone(config);
+        PointToPointServer::of_shard(&shard, dictionary, inlet, registrar, token_space, seed, registry)
+    }
+
+    /// The same for one of several shards.
+    ///
+    /// # Errors
+    /// As [`PointToPointServer::new`].
+    pub fn of_shard(
+        shard: &Shard,
+        dictionary: Arc<Dictionary>,
+        inlet: I,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        registry: &Registry,
+    ) -> io::Result<PointToPointServer<I>> {
+        let config = &shard.config;
+        let (users, admitted) = UserList::load(config.users_file.as_deref(), &shard.once(registry), "p2ps")?;
         let counters = Arc::new(Counters::default());
-        registry.register(&[], counters.clone());
-        let mut rssl = server::rssl::listen(
+        shard.labelled(&[], |labels| registry.register(labels, counters.clone()));
+        let mut rssl = server::rssl::listen_seated(
             &config.rssl,
             config.rssl_port,
             registrar,
             token_space,
             seed,
             READ_BYTES,
-            server::rssl::ListenerCounters::registered(registry, "consumer"),
+            shard.labelled(&[("port", "consumer")], |labels| {
+                server::rssl::ListenerCounters::labelled(registry, labels)
+            }),
+            shard.rssl.clone(),
         )?;
-        info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
+        if shard.number == 0 {
+            info!(name = config.name, rssl_port = %rssl.local_address()?, "point-to-point server");
+        }
         rssl.set_ladder(config.ladder());
         if let Some(address) = rssl.tls_address()? {
             info!(%address, "encrypted RSSL connections");
         }
-        let websocket = open_websocket(config, registrar, token_space + WEBSOCKET_SPACE, registry)?;
+        let websocket = open_websocket(shard, registrar, token_space + WEBSOCKET_SPACE, registry)?;
         let peer = units::Rng::new(seed).next_u64();
         let json_counters = Arc::new(JsonClients::default());
         if websocket.is_some() {
-            registry.register(&[], json_counters.clone());
+            shard.labelled(&[], |labels| registry.register(labels, json_counters.clone()));
         }
         let default_service = config.default_service.clone();
         let json = Json::new(
@@ -113,7 +139,7 @@ impl<I: Inlet> PointToPointServer<I> {
             Arc::clone(&json_counters),
         );
         let watch = intake::IntakeWatch::new(Arc::clone(&counters));
-        let mut core = PointToPoint::new(peer, config.core(), dictionary, counters);
+        let mut core = PointToPoint::new(peer, shard.core.clone(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
@@ -134,6 +160,7 @@ impl<I: Inlet> PointToPointServer<I> {
             steps: StepLog::default(),
             is_due: false,
             describer: Describer::new(Parameter::ALL),
+            first_id: shard.first_id(),
         })
     }
 
@@ -381,7 +408,8 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 
     fn describe(&mut self, now: Nanos) {
-        let PointToPointServer { core, intake, rssl, websocket, describer, .. } = self;
+        let PointToPointServer { core, intake, rssl, websocket, describer, first_id, .. } = self;
+        let first_id = *first_id;
         describer.describe(now, |query| {
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
@@ -389,10 +417,11 @@ impl<I: Inlet> PointToPointServer<I> {
                 None => ("rssl", rssl.connection(ConnectionId(client.0))),
                 Some(id) => ("websocket", websocket.as_mut().and_then(|listener| listener.connection(id))),
             };
-            let page = page_of_clients(query, core, &mut connection_of);
+            let page = page_of_clients(query, first_id, core, &mut connection_of);
             let clients = page.listed.iter().filter_map(|client| {
                 let (protocol, connection) = connection_of(*client);
-                Some(describe_client(now, &core.client_info_of(*client)?, protocol, connection.as_ref()))
+                let info = core.client_info_of(*client)?;
+                Some(describe_client(now, first_id, &info, protocol, connection.as_ref()))
             });
             let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
                 json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
@@ -416,33 +445,47 @@ impl<I: Inlet> PointToPointServer<I> {
 const WEBSOCKET_SPACE: u32 = 2;
 
 fn open_websocket(
-    config: &P2psConfig,
+    shard: &Shard,
     registrar: &Registrar,
     token_space: u32,
     registry: &Registry,
 ) -> io::Result<Option<WebSocketListener>> {
+    let config = &shard.config;
     if config.websocket_port == 0 {
         return Ok(None);
     }
-    let counters = server::websocket::ListenerCounters::registered(registry, "websocket");
-    let port = config.websocket_port;
-    let mut listener =
-        server::websocket::listen(&config.websocket, port, registrar, token_space, READ_BYTES, counters)?;
+    let counters = shard.labelled(&[("port", "websocket")], |labels| {
+        server::websocket::ListenerCounters::labelled(registry, labels)
+    });
+    let mut listener = server::websocket::listen_seated(
+        &config.websocket,
+        config.websocket_port,
+        registrar,
+        token_space,
+        READ_BYTES,
+        counters,
+        shard.websocket.clone(),
+    )?;
     listener.set_ladder(config.ladder());
-    info!(websocket_port = %listener.local_address()?, "WebSocket connections");
+    if shard.number == 0 {
+        info!(websocket_port = %listener.local_address()?, "WebSocket connections");
+    }
     if let Some(address) = listener.tls_address()? {
         info!(%address, "encrypted WebSocket connections");
     }
     Ok(Some(listener))
 }
 
-/// Which clients a status page lists.
+/// Which clients a status page lists. `first_id` is added to the numbers of clients: those of other servers are before
+/// it, or behind.
 fn page_of_clients(
     query: &Query,
+    first_id: u64,
     core: &PointToPoint,
     mut connection_of: impl FnMut(ClientId) -> (&'static str, Option<ConnectionInfo>),
 ) -> Page<ClientId> {
-    let begin = query.after().map(|after| ClientId(u32::try_from(after).unwrap_or(u32::MAX)));
+    let after = query.after().and_then(|after| after.checked_sub(first_id));
+    let begin = after.map(|after| ClientId(u32::try_from(after).unwrap_or(u32::MAX)));
     query.page(core.clients_after(begin).map(|client| {
         let (protocol, connection) = connection_of(client.client);
         let facts = Facts {
@@ -454,7 +497,7 @@ fn page_of_clients(
             state: state_of(&client),
             backlog_bytes: connection.as_ref().map_or(0, |known| known.backlog.depth_bytes as u64),
         };
-        (client.client.0.into(), facts, client.client)
+        (first_id + u64::from(client.client.0), facts, client.client)
     }))
 }
 
@@ -469,6 +512,7 @@ fn state_of(client: &ClientInfo<'_>) -> &'static str {
 
 fn describe_client(
     now: Nanos,
+    first_id: u64,
     client: &ClientInfo<'_>,
     protocol: &str,
     connection: Option<&ConnectionInfo>,
@@ -476,7 +520,7 @@ fn describe_client(
     let roles =
         client.service_roles.iter().map(|(service, role)| ((*service).to_owned(), json!(role.name())));
     json!({
-        "id": client.client.0, "state": state_of(client),
+        "id": first_id + u64::from(client.client.0), "state": state_of(client),
         "user": client.user, "class": client.class, "position": client.position, "application": client.application,
         "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
@@ -613,7 +657,7 @@ mod tests {
 
     fn page(core: &PointToPoint, query: &str) -> Page<ClientId> {
         let query = Query::parse(query, Parameter::ALL).expect("it is allowed");
-        page_of_clients(&query, core, |client| {
+        page_of_clients(&query, 0, core, |client| {
             (if websocket::connection_of(client).is_some() { "websocket" } else { "rssl" }, None)
         })
     }

@@ -78,7 +78,8 @@
 //! | [`rssl`] | RSSL as the [`Protocol`] of a port |
 //! | [`websocket`] | the JSON protocol over WebSocket as that of a port, and RWF made into JSON and back |
 //!
-//! One thread owns a [`Listener`]; what its connections speak is a [`Protocol`]. Input is read into one
+//! One thread owns a [`Listener`]; a port that several threads serve has one for each, with an [`Exchange`] between
+//! them that spreads connections by load. What its connections speak is a [`Protocol`]. Input is read into one
 //! buffer shared by all connections; output is made in two steps, so that one update for thousands of
 //! connections costs little more than its bytes in each of them:
 //!
@@ -100,7 +101,7 @@ pub mod websocket;
 
 pub use connection::{Backlog, LadderConfig, Step};
 pub use port::{
-    ClientCertificates, ConnectionId, ConnectionInfo, ConnectionToService, Endpoint, Entry, Limits, Listener,
-    ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Service, Staged, StepChange, TlsConfig,
-    TlsPort, Traffic, WRITE_BYTES,
+    ClientCertificates, ConnectionId, ConnectionInfo, ConnectionToService, Endpoint, Entry, Exchange, Limits,
+    Listener, ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Seat, Service, Staged,
+    StepChange, TlsConfig, TlsPort, Traffic, WRITE_BYTES,
 };

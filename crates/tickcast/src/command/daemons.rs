@@ -1,6 +1,6 @@
 //! `tickcast source-distributor`, `tickcast p2ps` and `tickcast resolver`: one role, one process.
 
-use daemon::Status;
+use daemon::Described;
 
 use crate::config::{ConfigArgs, RootConfig};
 use crate::dictionary;
@@ -29,14 +29,13 @@ pub(super) fn p2ps(args: &ConfigArgs) -> Result<(), Failure> {
 pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
-    let ended = role::resolver(&config.resolver(), &registry, &stop, |status| {
-        let threads = vec![("resolver", status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
+    let ended = role::resolver(&config.resolver(), &registry, &stop, |described| {
+        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| described.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
 
-type Ready<'r> = &'r mut dyn FnMut(Status) -> Result<(), Failure>;
+type Ready<'r> = &'r mut dyn FnMut(Described) -> Result<(), Failure>;
 
 fn run(
     name: &'static str,
@@ -59,9 +58,8 @@ fn run(
         registry: &registry,
         stop: &stop,
     };
-    let ended = role(&surroundings, &mut |status| {
-        let threads = vec![(name, status.heartbeat())];
-        host::start_admin(&config.admin, &registry, &stop, threads, move |query| status.ask(query))
+    let ended = role(&surroundings, &mut |described| {
+        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| described.ask(query))
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }

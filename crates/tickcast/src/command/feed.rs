@@ -45,7 +45,7 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     registry.register(&[], session);
     registry.register(&[("part", "feed")], connection);
     let _counters = host::publish_counters(&config.admin, &registry, "feed");
-    let threads = vec![("feed", replay.heartbeat())];
+    let threads = vec![("feed".to_owned(), replay.heartbeat())];
     let status = |query: &str| {
         // It has no list of connections to choose from.
         Query::parse(query, &[]).map_err(StatusError::Query)?;

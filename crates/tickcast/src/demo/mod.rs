@@ -11,7 +11,7 @@ use std::time::Duration;
 use backbone::inprocess::Hub;
 use client::HostPort;
 use counters::Registry;
-use daemon::Status;
+use daemon::Described;
 use feed::{Replay, Speed};
 use serde_json::json;
 use source_distributor::{PostsConfig, ServiceConfig};
@@ -117,14 +117,11 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
             role(&Surroundings { config, dictionary, carrier, registry, stop }, ready)
         })
     };
-    let (distributor, distributor_status) =
+    let (distributor, described_distributor) =
         start("distributor", |role, ready| role::source_distributor(role, ready))?;
-    let (server, server_status) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
-    let threads = vec![
-        ("source-distributor", distributor_status.heartbeat()),
-        ("p2ps", server_status.heartbeat()),
-        ("feed", replay.heartbeat()),
-    ];
+    let (server, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
+    let mut threads = [described_distributor.threads(), described_server.threads()].concat();
+    threads.push(("feed".to_owned(), replay.heartbeat()));
     host::start_admin(
         &config.admin,
         registry,
@@ -132,8 +129,8 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         threads,
         // A question is about the P2PS's clients: the source distributor has one provider.
         move |query| {
-            let p2ps = server_status.ask(query)?;
-            Ok(json!({ "source_distributor": distributor_status.read(), "p2ps": p2ps }))
+            let p2ps = described_server.ask(query)?;
+            Ok(json!({ "source_distributor": described_distributor.ask("")?, "p2ps": p2ps }))
         },
     )?;
     let replay = {
@@ -150,7 +147,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     ended.and(shown)
 }
 
-type Ready<'r> = &'r mut dyn FnMut(Status) -> Result<(), Failure>;
+type Ready<'r> = &'r mut dyn FnMut(Described) -> Result<(), Failure>;
 type Role = fn(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>;
 type Thread = JoinHandle<Result<(), Failure>>;
 
@@ -158,17 +155,17 @@ type Thread = JoinHandle<Result<(), Failure>>;
 fn start(
     name: &'static str,
     role: impl FnOnce(Ready<'_>) -> Result<(), Failure> + Send + 'static,
-) -> Result<(Thread, Status), Failure> {
+) -> Result<(Thread, Described), Failure> {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        role(&mut |status| {
+        role(&mut |described| {
             // Nobody waits any more: the demo has already failed.
-            let _ = sender.send(status);
+            let _ = sender.send(described);
             Ok(())
         })
     })?;
     match receiver.recv() {
-        Ok(status) => Ok((thread, status)),
+        Ok(described) => Ok((thread, described)),
         Err(mpsc::RecvError) => {
             join(thread)?;
             Err(Failure::Run(format!("{name} has ended before it began")))

@@ -1,6 +1,8 @@
 //! Ids and configuration: what every part may use.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How a server behaves.
@@ -58,7 +60,8 @@ pub struct ClientClass {
     pub connections_max: usize,
 }
 
-/// Classes of users, in their order. A user is of the first that names it, or of none.
+/// Classes of users, in their order. A user is of the first that names it, or of none. Copies count their clients
+/// together: several servers of one process share the limits.
 #[derive(Clone, Debug, Default)]
 pub struct ClientClasses {
     all: Vec<ClientClass>,
@@ -66,6 +69,8 @@ pub struct ClientClasses {
     by_name: HashMap<String, usize>,
     /// What names begin with, and the class, in the order of the classes.
     by_prefix: Vec<(String, usize)>,
+    /// How many clients of each are logged in, at all servers that have these classes.
+    logged_in: Arc<[AtomicUsize]>,
 }
 
 impl ClientClasses {
@@ -81,7 +86,20 @@ impl ClientClasses {
                 }
             }
         }
-        ClientClasses { all, by_name, by_prefix }
+        let logged_in = all.iter().map(|_| AtomicUsize::new(0)).collect();
+        ClientClasses { all, by_name, by_prefix, logged_in }
+    }
+
+    /// One more client of a class logs in, if there are fewer than there may be; tells whether it does.
+    pub(super) fn enter(&self, at: usize) -> bool {
+        let most = self.all[at].connections_max;
+        let more = |count: usize| (count < most).then_some(count + 1);
+        self.logged_in[at].fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    /// One of them is gone.
+    pub(super) fn leave(&self, at: usize) {
+        self.logged_in[at].fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The class at a place.

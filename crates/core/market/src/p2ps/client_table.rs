@@ -43,16 +43,14 @@ pub(super) struct Clients {
     pub(super) due_clients: Vec<ClientId>,
     /// Changed streams that wait until their interval is over.
     pub(super) paced: Paced,
-    /// How many clients of each class are logged in.
-    of_class: BTreeMap<usize, usize>,
     counters: Arc<Counters>,
 }
 
 impl Clients {
     pub(super) fn new(config: Arc<ServerConfig>, counters: Arc<Counters>) -> Clients {
         let (all, round_trips, due_clients) = (BTreeMap::new(), VecDeque::new(), Vec::new());
-        let (paced, of_class) = (Paced::default(), BTreeMap::new());
-        Clients { config, all, round_trips, due_clients, paced, of_class, counters }
+        let paced = Paced::default();
+        Clients { config, all, round_trips, due_clients, paced, counters }
     }
 
     #[inline]
@@ -148,27 +146,26 @@ impl Clients {
         Lacked { updates, since_ms: stream.changed_at_ms }
     }
 
-    /// Whether a client of a class may log in beside those of it that are, if it is not one of them.
+    /// A client logs in, of a class, or of none; it leaves the class that it was of.
     ///
     /// # Errors
-    /// There are as many as there may be.
-    pub(super) fn admit_of_class(&self, client: ClientId, class: Option<usize>) -> Result<(), Denial> {
-        let known = class.and_then(|at| Some((at, self.config.classes.get(at)?)));
-        let Some((at, class)) = known else { return Ok(()) };
-        let is_counted = self.get(client).is_some_and(|known| known.class == Some(at));
-        let count = self.of_class.get(&at).copied().unwrap_or_default();
-        let has_room = is_counted || count < class.connections_max;
-        if has_room { Ok(()) } else { Err(Denial::Connections) }
+    /// There are as many of the class as there may be; nothing has changed then.
+    pub(super) fn enter_class(&mut self, client: ClientId, class: Option<usize>) -> Result<(), Denial> {
+        let Some(known) = self.all.get_mut(&client) else { return Ok(()) };
+        if known.class == class {
+            return Ok(());
+        }
+        if class.is_some_and(|at| !self.config.classes.enter(at)) {
+            return Err(Denial::Connections);
+        }
+        let before = std::mem::replace(&mut known.class, class);
+        self.leave_class(before);
+        Ok(())
     }
 
-    /// A client that is logged in is of another class than before.
-    pub(super) fn count_class(&mut self, before: Option<usize>, after: Option<usize>) {
-        if let Some(count) = before.and_then(|at| self.of_class.get_mut(&at)) {
-            *count -= 1;
-        }
-        if let Some(at) = after {
-            *self.of_class.entry(at).or_default() += 1;
-        }
+    /// A client of a class is gone.
+    pub(super) fn leave_class(&self, class: Option<usize>) {
+        class.into_iter().for_each(|at| self.config.classes.leave(at));
     }
 
     /// Whether a client's login says that all its streams pause.
@@ -183,10 +180,9 @@ impl Clients {
         now: Nanos,
         client: ClientId,
         request: &LoginRequest<'_>,
-        (credentials, class): (Credentials, Option<usize>),
+        credentials: Credentials,
     ) {
         let Some(known) = self.all.get_mut(&client) else { return };
-        let class_before = std::mem::replace(&mut known.class, class);
         let mut login = Login::of(request, credentials);
         login.conversation = known.login.as_ref().and_then(|before| before.conversation);
         login.role = known.login.as_ref().and_then(|before| before.role);
@@ -200,7 +196,6 @@ impl Clients {
         }
         let is_first = known.login.replace(login).is_none();
         self.count_clients(i64::from(is_first));
-        self.count_class(class_before, class);
     }
 }
 

@@ -43,7 +43,7 @@ impl PointToPoint {
     pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) {
         let Some(gone) = self.items.clients.remove(client) else { return };
         self.items.clients.count_clients(-i64::from(gone.login.is_some()));
-        self.items.clients.count_class(gone.class, None);
+        self.items.clients.leave_class(gone.class);
         self.items.clients.count_conflated(-i64::from(gone.conflation.since.is_some()));
         gone.login
             .as_ref()

@@ -80,7 +80,7 @@ impl PointToPoint {
         let admitted = self.gate.admit(&credentials);
         let class = admitted.is_ok().then(|| self.config.classes.of(&credentials.user)).flatten();
         let admitted = admitted.and_then(|()| {
-            let result = self.items.clients.admit_of_class(client, class);
+            let result = self.items.clients.enter_class(client, class);
             result.inspect_err(|denial| self.gate.note_denied(&credentials, *denial))
         });
         if let Err(denial) = admitted {
@@ -90,7 +90,7 @@ impl PointToPoint {
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };
         let was_paused = self.items.clients.pauses_all(client);
-        self.items.clients.take_login(now, client, request, (credentials, class));
+        self.items.clients.take_login(now, client, request, credentials);
         if !request.no_refresh {
             sink.send(client, &answer);
         }

@@ -93,6 +93,19 @@ impl Acceptors {
         })
     }
 
+    /// None: another thread has those of the port.
+    pub(crate) fn none(registrar: &Registrar, token_base: u64) -> Acceptors {
+        Acceptors {
+            acceptors: Vec::new(),
+            tls: None,
+            registrar: registrar.clone(),
+            token_base,
+            accept_at: Nanos::NEVER,
+            refresh_at: Nanos::NEVER,
+            descriptors_max: 0,
+        }
+    }
+
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         let closed = || io::Error::new(io::ErrorKind::NotConnected, "the port is closed");
         self.acceptors.first().ok_or_else(closed)?.socket.local_addr()

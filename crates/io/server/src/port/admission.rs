@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use counters::table::Listener as Counters;
 use net::tls::{ServerTls, UnixSeconds};
-use net::{Addresses, Transport};
+use net::Transport;
 use units::Nanos;
 
 use super::acceptors::{Accepted, Acceptors};
+use super::exchange::Roll;
 use super::expiry::ExpiryWatch;
 use super::limits::Limits;
 use super::protocol::{PortEvent, Protocol, Service};
@@ -23,7 +24,7 @@ pub(crate) const REFUSALS_MAX: usize = 128;
 /// Accepts connections and holds them against the limits.
 pub(crate) struct Admission {
     pub(crate) acceptors: Acceptors,
-    addresses: Addresses,
+    roll: Arc<Roll>,
     connections_max: usize,
     counters: Arc<Counters>,
     /// Connections closed for want of descriptors since that was reported last, and when it may be reported again.
@@ -33,10 +34,15 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    pub(crate) fn new(acceptors: Acceptors, limits: &Limits, counters: Arc<Counters>) -> Admission {
+    pub(crate) fn new(
+        acceptors: Acceptors,
+        roll: Arc<Roll>,
+        limits: &Limits,
+        counters: Arc<Counters>,
+    ) -> Admission {
         Admission {
             acceptors,
-            addresses: Addresses::new(limits.connections_per_address_max),
+            roll,
             connections_max: limits.connections_max,
             counters,
             closed_unheard: 0,
@@ -45,19 +51,22 @@ impl Admission {
         }
     }
 
-    /// The next connection at an acceptor that is let in beside the `connection_count` that there are. It holds a
-    /// place of its address until that is released.
+    /// Whether there are more connections than are allowed: those beyond are refused.
+    pub(crate) fn is_full(&self) -> bool {
+        self.roll.connections() > self.connections_max
+    }
+
+    /// The next connection at an acceptor that is let in. It holds a place of its address until that is released.
     pub(crate) fn next<P: Protocol>(
         &mut self,
         now: Nanos,
         acceptor: usize,
-        connection_count: usize,
         service: &mut impl Service<P>,
     ) -> Option<(Transport, SocketAddr)> {
         loop {
             match self.acceptors.accept(acceptor) {
                 Ok(Some(Accepted::Connection(transport, peer))) => {
-                    if self.admits(connection_count, peer.ip()) {
+                    if self.admits(peer.ip()) {
                         return Some((transport, peer));
                     }
                 }
@@ -75,19 +84,19 @@ impl Admission {
         }
     }
 
-    fn admits(&mut self, connection_count: usize, address: IpAddr) -> bool {
-        if connection_count >= self.connections_max + REFUSALS_MAX {
+    fn admits(&mut self, address: IpAddr) -> bool {
+        if self.roll.connections() >= self.connections_max + REFUSALS_MAX {
             self.counters.turned_away.inc();
             return false;
         }
-        let admits = self.addresses.admit(address);
+        let admits = self.roll.admit(address);
         self.counters.address_full.add(u64::from(!admits));
         admits
     }
 
     /// A connection that was let in is gone.
     pub(crate) fn release(&mut self, address: IpAddr) {
-        self.addresses.release(address);
+        self.roll.release(address);
     }
 
     /// A connection that was let in cannot be had after all.

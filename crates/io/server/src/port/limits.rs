@@ -26,9 +26,15 @@ impl<C: CounterSet + Default + 'static> ListenerCounters<C> {
     /// Counters that are exported, with the port's name as a label.
     #[must_use]
     pub fn registered(registry: &Registry, port: &'static str) -> ListenerCounters<C> {
+        ListenerCounters::labelled(registry, &[("port", port)])
+    }
+
+    /// The same with labels.
+    #[must_use]
+    pub fn labelled(registry: &Registry, labels: &[(&str, &str)]) -> ListenerCounters<C> {
         let counters = ListenerCounters::<C>::default();
-        registry.register(&[("port", port)], counters.connections.clone());
-        registry.register(&[("port", port)], counters.listener.clone());
+        registry.register(labels, counters.connections.clone());
+        registry.register(labels, counters.listener.clone());
         counters
     }
 }

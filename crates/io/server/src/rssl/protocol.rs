@@ -9,7 +9,7 @@ use rssl::{Admission, CloseReason, Handler, Outbound, ServerConnection, ServerPa
 use units::{Nanos, Rng};
 
 use super::RsslConfig;
-use crate::{ConnectionId, ConnectionToService, Entry, Listener, Outbox, Protocol, Service};
+use crate::{ConnectionId, ConnectionToService, Entry, Listener, Outbox, Protocol, Seat, Service};
 
 crate::port::port_settings!(RsslConfig);
 
@@ -41,11 +41,29 @@ pub fn listen(
     read_bytes: usize,
     counters: ListenerCounters,
 ) -> io::Result<RsslListener> {
+    listen_seated(config, port, registrar, token_space, seed, read_bytes, counters, None)
+}
+
+/// The same for one of several threads that serve the port.
+///
+/// # Errors
+/// As [`listen`].
+#[allow(clippy::too_many_arguments)]
+pub fn listen_seated(
+    config: &RsslConfig,
+    port: u16,
+    registrar: &Registrar,
+    token_space: u32,
+    seed: u64,
+    read_bytes: usize,
+    counters: ListenerCounters,
+    seat: Option<Seat>,
+) -> io::Result<RsslListener> {
     let params =
         config.params().check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
     let protocol = Rssl { params: Arc::new(params), counters: counters.connections, rng: Rng::new(seed) };
     let (ports, limits) = (config.ports(port), config.limits(read_bytes));
-    Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
+    Listener::seated(protocol, ports, limits, registrar, token_space, counters.listener, seat)
 }
 
 /// The offset of the stream id in an RWF message.

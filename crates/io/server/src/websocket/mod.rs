@@ -29,4 +29,4 @@ pub use effect::MessageEffect;
 pub use json::{Json, PART_BYTES, RwfService, StagedJson, answer};
 pub use message::{Kind, stage};
 use names::Names;
-pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen};
+pub use protocol::{ListenerCounters, WebSocket, WebSocketListener, listen, listen_seated};

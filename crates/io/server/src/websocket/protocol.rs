@@ -12,7 +12,7 @@ use websocket::{Admission, CloseReason, Handler, Message, Outbound, ServerConnec
 use super::WebSocketConfig;
 use super::origin::Origins;
 use super::pack::{self, Compressed};
-use crate::{ConnectionToService, Entry, Listener, Protocol, Service};
+use crate::{ConnectionToService, Entry, Listener, Protocol, Seat, Service};
 
 crate::port::port_settings!(WebSocketConfig);
 
@@ -44,6 +44,22 @@ pub fn listen(
     read_bytes: usize,
     counters: ListenerCounters,
 ) -> io::Result<WebSocketListener> {
+    listen_seated(config, port, registrar, token_space, read_bytes, counters, None)
+}
+
+/// The same for one of several threads that serve the port.
+///
+/// # Errors
+/// As [`listen`].
+pub fn listen_seated(
+    config: &WebSocketConfig,
+    port: u16,
+    registrar: &Registrar,
+    token_space: u32,
+    read_bytes: usize,
+    counters: ListenerCounters,
+    seat: Option<Seat>,
+) -> io::Result<WebSocketListener> {
     let min_bytes = config.compression_min_bytes as usize;
     let protocol = WebSocket {
         params: Arc::new(config.params()),
@@ -52,7 +68,7 @@ pub fn listen(
         origins: Origins::new(&config.allowed_origins),
     };
     let (ports, limits) = (config.ports(port), config.limits(read_bytes));
-    Listener::new(protocol, ports, limits, registrar, token_space, counters.listener)
+    Listener::seated(protocol, ports, limits, registrar, token_space, counters.listener, seat)
 }
 
 impl Protocol for WebSocket {

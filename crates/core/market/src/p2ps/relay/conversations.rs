@@ -93,10 +93,9 @@ impl Conversations {
         Ok(Some(parts_of(number)))
     }
 
-    /// Forgets the private streams of instances that are not linked: shard, number there, and domain.
-    pub(super) fn take_lost(&mut self, is_linked: impl Fn(u64) -> bool) -> Vec<(PeerId, u64, Domain)> {
-        let lost: Vec<u64> = self.at.keys().copied().filter(|instance| !is_linked(*instance)).collect();
-        let numbers = lost.into_iter().filter_map(|instance| self.at.remove(&instance)).flatten();
+    /// Forgets the private streams of an instance: shard, number there, and domain.
+    pub(super) fn take_lost(&mut self, instance: u64) -> Vec<(PeerId, u64, Domain)> {
+        let numbers = self.at.remove(&instance).into_iter().flatten();
         let gone = numbers.filter_map(|number| Some((number, self.private.remove(&number)?)));
         gone.map(|(number, private)| (parts_of(number), private))
             .map(|((shard, conversation), private)| (shard, conversation, private.domain))

@@ -28,12 +28,15 @@
 mod conversations;
 mod published;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::PointToPoint as Counters;
 use rdm::Reply;
-use rwf::{DataState, DataType, Dictionary, Domain, State, StateCode, StatusMsg, StreamState};
+use rwf::{
+    AckMsg, DataState, DataType, Dictionary, Domain, Msg, NakCode, State, StateCode, StatusMsg, StreamState,
+};
 use units::Nanos;
 
 use self::conversations::Conversations;
@@ -44,7 +47,9 @@ use super::audience::{Form, Newcomer, OnSuspect};
 use super::base::{ClientId, ServerConfig, SourceId, Topic, Watcher};
 use super::client::ClientProfile;
 use super::conversations::Private;
+use super::instance::{Instance, send_to_instance};
 use super::notices::UpstreamError;
+use super::posts::Posts;
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp};
 use crate::distributor::PeerId;
 use crate::key::ItemKey;
@@ -65,6 +70,11 @@ pub struct Relay {
     core: PointToPoint,
     published: Published,
     conversations: Conversations,
+    /// Posts of shards' clients whose acknowledgement is still to come, so that who waits hears of a lost instance.
+    posts: Posts,
+    post_timeout: Duration,
+    /// Instances whose link stands.
+    linked: BTreeSet<u64>,
     /// The directory is repeated at this interval.
     heartbeat: Duration,
 }
@@ -79,7 +89,7 @@ impl Relay {
         dictionary: Arc<Dictionary>,
         counters: Arc<Counters>,
     ) -> Relay {
-        let heartbeat = config.silence_timeout / 4;
+        let (heartbeat, post_timeout) = (config.silence_timeout / 4, config.post_timeout);
         // Items linger at the shards. Qualities and classes are the shards' to offer.
         let config = ServerConfig {
             item_linger: Duration::ZERO,
@@ -92,6 +102,9 @@ impl Relay {
             core: PointToPoint::new(instance, config, dictionary, counters),
             published: Published::new(instance),
             conversations: Conversations::default(),
+            posts: Posts::default(),
+            post_timeout,
+            linked: BTreeSet::new(),
             heartbeat,
         }
     }
@@ -123,7 +136,9 @@ impl Relay {
     /// What is due by now.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl RelaySink) {
         self.take(now, sink, |core, sink| core.on_wakeup(now, sink));
-        self.lose_private_streams(sink);
+        self.lose_conversations(sink);
+        // The shards have refused these by themselves.
+        drop(self.posts.take_overdue(now));
         if now >= self.published.next_directory(self.heartbeat) {
             self.published.publish_directory(now, sink);
         }
@@ -132,7 +147,8 @@ impl Relay {
     /// When [`Relay::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        self.core.next_wakeup().min(self.published.next_directory(self.heartbeat))
+        let own = self.published.next_directory(self.heartbeat).min(self.posts.next_deadline());
+        self.core.next_wakeup().min(own)
     }
 }
 
@@ -153,7 +169,7 @@ impl Relay {
     /// A source is gone.
     pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, sink: &mut impl RelaySink) {
         self.take(now, sink, |core, sink| core.on_source_ended(now, source, sink));
-        self.lose_private_streams(sink);
+        self.lose_conversations(sink);
     }
 
     /// A message from a source.
@@ -179,7 +195,7 @@ impl Relay {
     /// A link broke, or could not be opened. Returns whether it had stood.
     pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl RelaySink) -> bool {
         let had_stood = self.take(now, sink, |core, sink| core.on_link_down(now, instance, sink));
-        self.lose_private_streams(sink);
+        self.lose_conversations(sink);
         had_stood
     }
 
@@ -196,6 +212,9 @@ impl Relay {
     ) -> Result<(), UpstreamError> {
         match LinkDown::parse(bytes) {
             Ok(LinkDown::ClientAnswer { conversation, message }) => {
+                if let Ok(Msg::Ack(ack)) = Msg::parse(message) {
+                    self.posts.answer((conversation, ack.ack_id), ack.seq_num);
+                }
                 let (shard, conversation) = conversations::parts_of(conversation);
                 if self.published.is_shard(shard) {
                     sink.to_shard(shard, &LinkDown::ClientAnswer { conversation, message });
@@ -209,7 +228,11 @@ impl Relay {
                 }
                 Ok(())
             }
-            _ => self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink)),
+            _ => {
+                let result = self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
+                self.lose_conversations(sink);
+                result
+            }
         }
     }
 
@@ -219,12 +242,29 @@ impl Relay {
         self.core.report_progress(now, &mut ToShards { published: &mut self.published, sink });
     }
 
-    /// Private streams at instances that are lost have ended.
-    fn lose_private_streams(&mut self, sink: &mut impl RelaySink) {
+    /// What goes on with instances that are lost has ended: their private streams, and posts that nobody will answer.
+    fn lose_conversations(&mut self, sink: &mut impl RelaySink) {
         let instances = &self.core.items.sources.instances;
-        let is_linked = |instance: u64| instances.get(&instance).is_some_and(super::instance::Instance::is_linked);
-        for (shard, conversation, domain) in self.conversations.take_lost(is_linked) {
-            self.end_private((shard, conversation, domain), "the source distributor is lost", sink);
+        let is_linked = |instance: &u64| instances.get(instance).is_some_and(Instance::is_linked);
+        let lost: Vec<u64> = self.linked.extract_if(.., |instance| !is_linked(instance)).collect();
+        self.linked.extend(instances.keys().copied().filter(is_linked));
+        let text = "the source distributor is lost";
+        for instance in lost {
+            for (shard, conversation, domain) in self.conversations.take_lost(instance) {
+                self.end_private((shard, conversation, domain), text, sink);
+            }
+            for post in self.posts.take_those_at(instance) {
+                let (shard, conversation) = conversations::parts_of(post.conversation);
+                let nak = AckMsg {
+                    ack_id: post.post_id,
+                    nak_code: Some(NakCode::SOURCE_DOWN),
+                    text: Some(text.as_bytes()),
+                    seq_num: post.seq_num,
+                    ..AckMsg::new(post.domain, 0, DataType::NO_DATA)
+                };
+                let message = self.core.encoding.encode(|w| nak.encode(w));
+                sink.to_shard(shard, &LinkDown::ClientAnswer { conversation, message });
+            }
         }
     }
 }
@@ -274,7 +314,7 @@ impl Relay {
                 sink.to_shard(shard, &LinkDown::GapAnswer { service, first, last, known: false, ids: &[] });
             }
             LinkUp::ClientMessage { conversation, key, message } => {
-                self.pass_client_message((shard, conversation), key, message, sink);
+                self.pass_client_message(now, (shard, conversation), key, message, sink);
             }
             LinkUp::PrivateRequest { service, conversation, request } => {
                 self.open_private((shard, conversation), service, request, sink);
@@ -339,22 +379,29 @@ impl Relay {
     /// A post or generic message of a shard's client goes to the instance that the service comes from.
     fn pass_client_message(
         &mut self,
+        now: Nanos,
         (shard, conversation): (PeerId, u64),
         key: ItemKey<'_>,
         message: &[u8],
         sink: &mut impl RelaySink,
     ) {
+        let post = match Msg::parse(message) {
+            Ok(Msg::Post(post)) => Some(post),
+            _ => None,
+        };
         let sources = &self.core.items.sources;
         match sources.active_instance(key.service) {
             Ok(instance) => {
                 let conversation = conversations::number_of(shard, conversation);
+                if let Some((post, post_id)) = post.and_then(|post| Some((post, post.post_id.filter(|_| post.ack)?))) {
+                    self.posts.add((conversation, post_id), (instance, false), &post, now + self.post_timeout);
+                }
                 let msg = LinkUp::ClientMessage { conversation, key, message };
                 let mut to = ToShards { published: &mut self.published, sink };
-                super::instance::send_to_instance(&sources.instances, instance, msg, &mut to);
+                send_to_instance(&sources.instances, instance, msg, &mut to);
             }
             Err((code, text)) => {
-                let Ok(rwf::Msg::Post(post)) = rwf::Msg::parse(message) else { return };
-                if let Some(nak) = rdm::post::nak(&post, code, &text) {
+                if let Some(nak) = post.and_then(|post| rdm::post::nak(&post, code, &text)) {
                     let message = self.core.encoding.encode(|w| nak.encode(w));
                     sink.to_shard(shard, &LinkDown::ClientAnswer { conversation, message });
                 }
@@ -371,7 +418,7 @@ impl Relay {
         sink: &mut impl RelaySink,
     ) {
         let sources = &self.core.items.sources;
-        let Ok(rwf::Msg::Request(asked)) = rwf::Msg::parse(request) else { return };
+        let Ok(Msg::Request(asked)) = Msg::parse(request) else { return };
         let Ok(instance) = sources.active_instance(service) else {
             self.end_private((shard, conversation, asked.domain), "the service is down", sink);
             return;
@@ -380,7 +427,7 @@ impl Relay {
         let conversation = self.conversations.open((shard, conversation), private);
         let msg = LinkUp::PrivateRequest { service, conversation, request };
         let mut to = ToShards { published: &mut self.published, sink };
-        super::instance::send_to_instance(&sources.instances, instance, msg, &mut to);
+        send_to_instance(&sources.instances, instance, msg, &mut to);
     }
 
     /// Reports that a private stream has ended on the way.

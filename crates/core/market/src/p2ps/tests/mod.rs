@@ -14,6 +14,7 @@ mod last_images;
 mod logins;
 mod paced;
 mod progress;
+mod relay;
 mod restarts;
 mod ripples;
 mod scale;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use connection::{LadderConfig, Step};
 use counters::table::Listener as Counters;
-use net::{Interest, Ready, Registrar, Token, Transport};
+use net::{Interest, Ready, Registrar, Token, Transport, Waker};
 use units::Nanos;
 
 use super::acceptors::{ACCEPTORS_MAX, Acceptors, Ports};
@@ -18,6 +18,7 @@ use super::admission::Admission;
 use super::closing::{CLOSING_BIT, Closings};
 use super::connection::Connection;
 use super::connection_table::ConnectionTable;
+use super::exchange::{Roll, Seat};
 use super::limits::{CHECK_INTERVAL, Limits};
 use super::protocol::{Endpoint, Protocol, ReasonOf, Service};
 use crate::{ConnectionId, ConnectionInfo, Outbox};
@@ -38,6 +39,10 @@ pub struct StepChange {
 /// A port and its connections.
 pub struct Listener<P: Protocol> {
     admission: Admission,
+    /// Its place among the threads that serve the port, if there are several.
+    seat: Option<Seat>,
+    /// Messages delivered since that was measured last, and when that was.
+    delivered: (u64, Nanos),
     registrar: Registrar,
     /// Of the connection in the first place of the table.
     token_base: u64,
@@ -75,10 +80,36 @@ impl<P: Protocol> Listener<P> {
         token_space: u32,
         counters: Arc<Counters>,
     ) -> io::Result<Listener<P>> {
+        Listener::seated(protocol, ports, limits, registrar, token_space, counters, None)
+    }
+
+    /// The same for one of several threads that serve the port.
+    ///
+    /// # Errors
+    /// As [`Listener::new`].
+    pub fn seated(
+        protocol: P,
+        ports: Ports,
+        limits: Limits,
+        registrar: &Registrar,
+        token_space: u32,
+        counters: Arc<Counters>,
+        seat: Option<Seat>,
+    ) -> io::Result<Listener<P>> {
         let token_base = u64::from(token_space) << 32;
-        let acceptors = Acceptors::open(ports, registrar, token_base)?;
+        let acceptors = match &seat {
+            Some(seat) if !seat.accepts() => {
+                seat.take(Waker::new(registrar, Token(token_base))?);
+                Acceptors::none(registrar, token_base)
+            }
+            _ => Acceptors::open(ports, registrar, token_base)?,
+        };
+        let roll = seat.as_ref().map(Seat::roll);
+        let roll = roll.unwrap_or_else(|| Arc::new(Roll::new(limits.connections_per_address_max)));
         Ok(Listener {
-            admission: Admission::new(acceptors, &limits, Arc::clone(&counters)),
+            admission: Admission::new(acceptors, roll, &limits, Arc::clone(&counters)),
+            seat,
+            delivered: (0, Nanos::ZERO),
             registrar: registrar.clone(),
             token_base: token_base + ACCEPTORS_MAX,
             protocol,
@@ -139,6 +170,7 @@ impl<P: Protocol> Listener<P> {
     /// A descriptor of this listener is ready.
     pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
         match ready.token.0 & u64::from(u32::MAX) {
+            0..ACCEPTORS_MAX if self.seat.as_ref().is_some_and(|seat| !seat.accepts()) => self.take_handed(now),
             acceptor @ 0..ACCEPTORS_MAX => self.accept(now, acceptor as usize, service),
             place if (place - ACCEPTORS_MAX) & CLOSING_BIT != 0 => {
                 self.closings.on_ready(ready, &mut self.read_buffer);
@@ -148,21 +180,35 @@ impl<P: Protocol> Listener<P> {
     }
 
     fn accept(&mut self, now: Nanos, acceptor: usize, service: &mut impl Service<P>) {
-        while let Some((transport, peer)) =
-            self.admission.next(now, acceptor, self.connections.len(), service)
-        {
-            if self.add(now, transport, peer).is_err() {
-                self.admission.turn_away(peer.ip());
+        while let Some(accepted) = self.admission.next(now, acceptor, service) {
+            let own = match &self.seat {
+                None => Some(accepted),
+                Some(seat) => seat.pass_on(accepted).inspect(|_| seat.keep()),
+            };
+            if let Some((transport, peer)) = own {
+                self.add(now, transport, peer);
             }
         }
     }
 
-    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) -> io::Result<()> {
+    /// Takes connections that another thread has accepted.
+    fn take_handed(&mut self, now: Nanos) {
+        let handed = self.seat.as_ref().map(Seat::handed).unwrap_or_default();
+        for (transport, peer) in handed {
+            self.add(now, transport, peer);
+        }
+    }
+
+    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) {
         let index = self.connections.next();
-        self.registrar.add(&transport, Token(self.token_base + index as u64), Interest::Read)?;
+        let token = Token(self.token_base + index as u64);
+        if self.registrar.add(&transport, token, Interest::Read).is_err() {
+            self.admission.turn_away(peer.ip());
+            self.seat.iter().for_each(Seat::lose);
+            return;
+        }
         self.connections.insert(Connection::new(transport, self.protocol.accept(now), peer));
         self.outbox.add(ConnectionId(index as u32));
-        Ok(())
     }
 
     fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
@@ -210,6 +256,7 @@ impl<P: Protocol> Listener<P> {
         let id = ConnectionId(index as u32);
         self.backlog_bytes -= gone.counted_backlog;
         self.admission.release(gone.peer.ip());
+        self.seat.iter().for_each(Seat::lose);
         self.counters.tls_unfinished.add(u64::from(gone.transport.is_handshaking()));
         self.outbox.remove(id);
         self.steps.retain(|change| change.connection != id);
@@ -238,6 +285,7 @@ impl<P: Protocol> Listener<P> {
             return;
         }
         self.check_at = now + CHECK_INTERVAL;
+        self.measure(now);
         for index in 0..self.connections.end() {
             let Some(connection) = self.connections.get_mut(index) else { continue };
             let mut result = Ok(());
@@ -259,6 +307,14 @@ impl<P: Protocol> Listener<P> {
                 Err(reason) => self.close(now, index, &reason, service),
             }
         }
+    }
+
+    /// Says how much there was to do since this was said last.
+    fn measure(&mut self, now: Nanos) {
+        let Some(seat) = &self.seat else { return };
+        let (delivered, since) = std::mem::replace(&mut self.delivered, (0, now));
+        let span_ms = now.since(since).as_millis().max(1);
+        seat.measured((u128::from(delivered) * 1_000 / span_ms) as u64);
     }
 
     /// When [`Listener::on_wakeup`] is due next.

@@ -108,7 +108,7 @@ impl<P: Protocol> Listener<P> {
         input: &[u8],
         service: &mut S,
     ) -> Result<usize, ReasonOf<P>> {
-        let is_full = self.connections.len() > self.limits.connections_max;
+        let is_full = self.admission.is_full();
         let id = ConnectionId(index as u32);
         let connection = &mut self.connections[index];
         let mut taken = 0;

@@ -3,7 +3,7 @@
 use units::Nanos;
 
 use super::Listener;
-use crate::ConnectionId;
+use crate::{ConnectionId, Seat};
 use crate::port::protocol::{Protocol, Service};
 
 /// When all backlogs together are above their limit, this part of it is made free.
@@ -20,6 +20,7 @@ impl<P: Protocol> Listener<P> {
                 continue;
             };
             let (log, entries) = self.outbox.parts(id);
+            self.delivered.0 += entries.len() as u64;
             let mut result = connection.write_entries(&mut self.protocol, log, entries, &mut self.scratch);
             if result.is_ok() && connection.is_unwanted {
                 result = Err(connection.stop());
@@ -91,6 +92,7 @@ impl<P: Protocol> Listener<P> {
     /// behind all that waits for them, which is written until `until`. [`Listener::has_ended`] tells when.
     pub fn end(&mut self, until: Nanos) {
         self.admission.acceptors.close();
+        self.seat.iter().for_each(Seat::leave);
         self.closings.end_at(until);
         for (index, connection) in self.connections.iter_mut() {
             connection.is_unwanted = true;

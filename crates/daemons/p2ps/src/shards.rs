@@ -1,0 +1,189 @@
+//! What the threads of a server with several shards have in common, and how they describe themselves as one.
+
+use std::sync::Arc;
+
+use counters::Registry;
+use daemon::{Described, Query, Status, StatusError};
+use market::p2ps::ServerConfig;
+use serde_json::{Value, json};
+use server::{Exchange, Seat};
+
+use crate::P2psConfig;
+
+/// The shards of a server.
+pub struct Shards {
+    config: P2psConfig,
+    /// Copies share what is counted of classes of users.
+    core: ServerConfig,
+    rssl: Arc<Exchange>,
+    websocket: Arc<Exchange>,
+}
+
+/// One of them.
+pub struct Shard {
+    pub(crate) config: P2psConfig,
+    pub(crate) core: ServerConfig,
+    pub(crate) number: u32,
+    /// Its places at the ports, if there are several.
+    pub(crate) rssl: Option<Seat>,
+    pub(crate) websocket: Option<Seat>,
+}
+
+impl Shards {
+    /// So many as the configuration says.
+    #[must_use]
+    pub fn new(config: &P2psConfig) -> Shards {
+        let count = config.shards as usize;
+        Shards {
+            config: config.of_shard(),
+            core: config.of_shard().core(),
+            rssl: Exchange::new(count, config.rssl.connections_per_address_max as usize),
+            websocket: Exchange::new(count, config.websocket.connections_per_address_max as usize),
+        }
+    }
+
+    /// The shard of a number, from 0 on. The first one has the listening sockets.
+    #[must_use]
+    pub fn shard(&self, number: u32) -> Shard {
+        let place = number as usize;
+        Shard {
+            config: self.config.clone(),
+            core: self.core.clone(),
+            number,
+            rssl: Some(Seat::new(&self.rssl, place)),
+            websocket: Some(Seat::new(&self.websocket, place)),
+        }
+    }
+}
+
+impl Shard {
+    /// A server that is all there is.
+    pub(crate) fn alone(config: &P2psConfig) -> Shard {
+        let (config, core) = (config.clone(), config.core());
+        Shard { config, core, number: 0, rssl: None, websocket: None }
+    }
+
+    /// The labels of what it counts, behind `labels`.
+    pub(crate) fn labelled<R>(&self, labels: &[(&str, &str)], use_labels: impl FnOnce(&[(&str, &str)]) -> R) -> R {
+        if self.rssl.is_none() {
+            return use_labels(labels);
+        }
+        let number = self.number.to_string();
+        use_labels(&[labels, &[("shard", number.as_str())]].concat())
+    }
+
+    /// Where what only one thread of a process may count is counted.
+    pub(crate) fn once(&self, registry: &Registry) -> Registry {
+        if self.number == 0 { registry.clone() } else { Registry::default() }
+    }
+
+    /// What is added to the numbers of its clients, so that no other shard has them.
+    pub(crate) fn first_id(&self) -> u64 {
+        u64::from(self.number) << 32
+    }
+}
+
+/// One description of a relay and its shards.
+#[must_use]
+pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
+    let mut threads: Vec<(String, Status)> = vec![("p2ps".to_owned(), relay.clone())];
+    threads.extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
+    Described::several(&threads, move |query| {
+        let all: Result<Vec<Value>, StatusError> = shards.iter().map(|shard| shard.ask(query)).collect();
+        // Each shard has understood it.
+        let all = all?;
+        let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
+        Ok(merged(&query, relay.read(), all))
+    })
+}
+
+/// The descriptions of shards, put into that of their relay.
+fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
+    let count = |shard: &Value, key: &str| shard[key].as_u64().unwrap_or(0);
+    let sum = |key: &str| shards.iter().map(|shard| count(shard, key)).sum::<u64>();
+    let page = |key: &str| shards.iter().map(|shard| count(&shard["page"], key)).sum::<u64>();
+    let (total, looked_at, matched) = (page("total"), page("looked_at"), page("matched"));
+    let users = shards.first().map_or(Value::Null, |shard| shard["users"].clone());
+    let each = |(number, shard): (usize, &Value)| {
+        json!({
+            "shard": number, "connections": shard["connections"], "items": shard["items"],
+            "intake": shard["intake"],
+        })
+    };
+    let mut document = json!({
+        "role": "p2ps",
+        "services": relay["services"], "items": relay["items"], "intake": relay["intake"],
+        "users": users,
+        "connections": sum("connections"), "websocket_connections": sum("websocket_connections"),
+        "shards": shards.iter().enumerate().map(each).collect::<Vec<Value>>(),
+    });
+    let (clients, next) = merged_clients(query, shards);
+    document["page"] = json!({"total": total, "looked_at": looked_at, "matched": matched, "next": next});
+    document["clients"] = Value::Array(clients);
+    document
+}
+
+/// The clients of shards in the order that is asked for, and where the next page begins. Numbers of clients rise from
+/// shard to shard, so that a shard that has more to show ends the page.
+fn merged_clients(query: &Query, shards: Vec<Value>) -> (Vec<Value>, Value) {
+    let (mut clients, mut next) = (Vec::new(), Value::Null);
+    for mut shard in shards {
+        if let Value::Array(more) = shard["clients"].take() {
+            clients.extend(more);
+        }
+        next = shard["page"]["next"].take();
+        if !next.is_null() {
+            break;
+        }
+    }
+    if query.is_by_backlog() {
+        // Stable: equal ones stay in the order of their ids.
+        let backlog = |client: &Value| client["backlog_bytes"].as_u64().unwrap_or(0);
+        clients.sort_by_key(|client| std::cmp::Reverse(backlog(client)));
+        clients.truncate(query.limit());
+    } else if clients.len() > query.limit() {
+        clients.truncate(query.limit());
+        next = clients.last().map_or(Value::Null, |last| last["id"].clone());
+    }
+    (clients, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shard(number: u64, backlogs: &[u64], next: Option<u64>) -> Value {
+        let client = |(at, backlog): (usize, &u64)| json!({"id": (number << 32) + at as u64, "backlog_bytes": backlog});
+        let clients: Vec<Value> = backlogs.iter().enumerate().map(client).collect();
+        let count = clients.len();
+        json!({
+            "connections": count, "websocket_connections": 1, "items": 5, "users": {"listed": 3}, "clients": clients,
+            "page": {"total": count, "looked_at": count, "matched": count, "next": next},
+        })
+    }
+
+    fn page(text: &str, shards: Vec<Value>) -> (Vec<u64>, Value, Value) {
+        let query = Query::parse(text, daemon::Parameter::ALL).expect("it is allowed");
+        let relay = json!({"items": 7, "services": [{"name": "A", "up": true}]});
+        let all = merged(&query, relay, shards);
+        let ids = all["clients"].as_array().expect("a list").iter().map(|client| client["id"].as_u64().expect("a number"));
+        (ids.collect(), all["page"].clone(), all["items"].clone())
+    }
+
+    #[test]
+    fn shards_are_described_as_one_server() {
+        let (ids, page, items) = page("", vec![shard(0, &[3, 1], None), shard(1, &[2], None)]);
+        assert_eq!((ids, items), (vec![0, 1, 1 << 32], json!(7)));
+        assert_eq!(page, json!({"total": 3, "looked_at": 3, "matched": 3, "next": null}));
+    }
+
+    #[test]
+    fn a_page_ends_where_a_shard_has_more_or_where_it_is_full() {
+        let (ids, first, _) = page("limit=2", vec![shard(0, &[0, 0], Some(1)), shard(1, &[0], None)]);
+        assert_eq!((ids, &first["next"]), (vec![0, 1], &json!(1)));
+        let (ids, second, _) = page("limit=2", vec![shard(0, &[0], None), shard(1, &[0, 0], None)]);
+        assert_eq!((ids, &second["next"]), (vec![0, 1 << 32], &json!(1_u64 << 32)));
+        let (ids, third, _) = page("limit=2&sort=backlog", vec![shard(0, &[5, 1], None), shard(1, &[2, 9], None)]);
+        assert_eq!((ids, &third["next"]), (vec![(1 << 32) + 1, 0], &Value::Null));
+    }
+}
