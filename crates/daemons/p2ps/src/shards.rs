@@ -103,7 +103,9 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
     let sum = |key: &str| shards.iter().map(|shard| count(shard, key)).sum::<u64>();
     let page = |key: &str| shards.iter().map(|shard| count(&shard["page"], key)).sum::<u64>();
     let (total, looked_at, matched) = (page("total"), page("looked_at"), page("matched"));
-    let users = shards.first().map_or(Value::Null, |shard| shard["users"].clone());
+    let mut users = shards.first().map_or(Value::Null, |shard| shard["users"].clone());
+    let denied = shards.iter().filter_map(|shard| shard["users"]["denied"].as_array()).flatten().cloned();
+    users["denied"] = denied.collect();
     let each = |(number, shard): (usize, &Value)| {
         json!({
             "shard": number, "connections": shard["connections"], "items": shard["items"],
@@ -157,9 +159,16 @@ mod tests {
         let clients: Vec<Value> = backlogs.iter().enumerate().map(client).collect();
         let count = clients.len();
         json!({
-            "connections": count, "websocket_connections": 1, "items": 5, "users": {"listed": 3}, "clients": clients,
+            "connections": count, "websocket_connections": 1, "items": 5, "users": {"listed": 3, "denied": [{"user": number.to_string()}]}, "clients": clients,
             "page": {"total": count, "looked_at": count, "matched": count, "next": next},
         })
+    }
+
+    #[test]
+    fn who_was_denied_at_any_shard_is_shown() {
+        let query = Query::default();
+        let all = merged(&query, json!({}), vec![shard(0, &[], None), shard(1, &[], None)]);
+        assert_eq!(all["users"], json!({"listed": 3, "denied": [{"user": "0"}, {"user": "1"}]}));
     }
 
     fn page(text: &str, shards: Vec<Value>) -> (Vec<u64>, Value, Value) {
