@@ -340,7 +340,9 @@ impl Session {
             let bytes = &buffer[..filled];
             match take(&mut self.receiver, self.recovery.as_deref_mut(), now, bytes, &mut bridge) {
                 Ok(taken) => {
-                    buffer.copy_within(taken..filled, 0);
+                    if taken < filled {
+                        buffer.copy_within(taken..filled, 0);
+                    }
                     filled -= taken;
                 }
                 Err(_) => {
