@@ -139,3 +139,28 @@ fn takes_what_waits(enough: impl Fn(&Backlog) -> usize) {
     assert_eq!(listener.connection_count(), 0, "it takes nothing any more");
     assert_eq!(counters.connections.closed_silent.get(), 1);
 }
+
+#[test]
+fn a_peer_that_says_nothing_is_silent_though_its_system_takes_what_it_is_sent() {
+    // Updates leave at once, and so do pings where there are none, whether or not anybody reads them.
+    for has_updates in [false, true] {
+        let mut poller = Poller::new().expect("descriptors are left");
+        let (registrar, counters) = (poller.registrar().clone(), ListenerCounters::default());
+        let config = RsslConfig { login_timeout_ms: 600_000, ..RsslConfig::default() };
+        let mut listener =
+            listen(&config, 0, &registrar, 1, 7, 4096, counters.clone()).expect("some port is free");
+        let mut now = Nanos(1_000);
+        let mut stream = connect(&mut poller, &mut listener, &counters, now);
+        for _ in 0..20 {
+            now += Duration::from_secs(10);
+            if has_updates {
+                send(listener.outbox(), ConnectionId(0), &[0; 100]);
+            }
+            listener.flush(now, &mut Nobody);
+            serve(&mut poller, &mut listener, now);
+            listener.on_wakeup(now, &mut Nobody);
+            let _ = stream.read(&mut [0; 4096]);
+        }
+        assert_eq!((listener.connection_count(), counters.connections.closed_silent.get()), (0, 1));
+    }
+}

@@ -19,7 +19,7 @@ pub(crate) struct Connection<E> {
     pub(crate) login_until: Nanos,
     /// What the poller was told: read, write.
     interest: (bool, bool),
-    /// The socket has taken bytes that waited since [`Connection::lives_unheard`] was asked last.
+    /// The socket has taken bytes that it had no room for before, since [`Connection::lives_unheard`] was asked last.
     has_taken: bool,
     /// The service has been told of the connection.
     pub(crate) is_announced: bool,
@@ -123,7 +123,9 @@ impl<E: Endpoint> Connection<E> {
             }
             match self.transport.write(pending) {
                 Ok(Moved::Bytes(count)) => {
-                    self.has_taken = true;
+                    // What goes straight into the socket tells nothing: the system takes it for who is stopped, too.
+                    let (_, waited_for_room) = self.interest;
+                    self.has_taken |= waited_for_room;
                     self.endpoint.consume(count);
                     self.age.take(count);
                 }
