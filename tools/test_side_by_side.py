@@ -34,6 +34,24 @@ class T(unittest.TestCase):
 """
 
 
+HANGS = """
+import subprocess, time, unittest
+class T(unittest.TestCase):
+    def test(self):
+        with open(%r, 'w') as f:
+            f.write(str(subprocess.Popen(['sleep', '1000']).pid))
+        time.sleep(1000)
+"""
+
+
+def is_running(pid):
+    try:
+        with open('/proc/%s/stat' % pid) as state:
+            return state.read().rsplit(')', 1)[1].split()[0] != 'Z'
+    except FileNotFoundError:
+        return False
+
+
 class SideBySide(unittest.TestCase):
     def setUp(self):
         place = tempfile.TemporaryDirectory()
@@ -50,6 +68,17 @@ class SideBySide(unittest.TestCase):
         words = [sys.executable, os.path.join(HERE, 'side_by_side.py'), '--jobs', '2', *words, self.place]
         done = subprocess.run(words, env=env, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
+
+    def test_a_module_that_hangs_says_where_and_is_ended_with_what_it_has_started(self):
+        path = os.path.join(self.place, 'pid')
+        self.write('test_hangs.py', HANGS % path)
+        self.write('test_good.py', GOOD)
+        status, text = self.play('--limit', '3')
+        self.assertEqual((status, text.count('good was here')), (1, 1), text)
+        self.assertIn('IT HUNG', text)
+        self.assertIn('in test\n', text)
+        with open(path) as f:
+            self.assertFalse(is_running(f.read()))
 
     def test_all_modules_run_and_what_they_say_is_shown(self):
         for n in range(5):
