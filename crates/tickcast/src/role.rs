@@ -154,7 +154,8 @@ fn serve_by_shards(
         // However this ends, no shard is left.
         let stop_all = StopAll(role.stop);
         let (mut statuses, mut threads) = (Vec::new(), Vec::new());
-        for number in 0..config.shards {
+        // The first one opens the ports: when all are there, and the relay is about to know what they serve.
+        for number in (0..config.shards).rev() {
             let (shard, memory) = (shards.shard(number), memory.clone());
             let (sender, opened) = mpsc::channel();
             let run = move || {
@@ -169,6 +170,7 @@ fn serve_by_shards(
             let Ok(status) = opened.recv() else { break };
             statuses.push(status);
         }
+        statuses.reverse();
         let served = if statuses.len() == threads.len() {
             ready(p2ps::describe_as_one(relay.status(), statuses)).and_then(|()| {
                 let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut relay];
