@@ -78,7 +78,8 @@ mod tests {
         let (turns, hangs) = (Heartbeat::default(), Heartbeat::default());
         turns.beat(units::Nanos::NEVER);
         hangs.beat(units::Nanos::ZERO);
-        let alive = Alive::new(vec![("a".to_owned(), turns), ("b".to_owned(), hangs)], Duration::from_millis(1));
+        let alive =
+            Alive::new(vec![("a".to_owned(), turns), ("b".to_owned(), hangs)], Duration::from_millis(1));
         let stuck = alive.stuck();
         assert!(stuck.len() == 1 && stuck[0].starts_with("b has not turned for "), "{stuck:?}");
     }

@@ -181,7 +181,8 @@ fn serve_by_shards(
         };
         drop(stop_all);
         let panicked = |_| Err(Failure::Run("a shard has panicked; see above".to_owned()));
-        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        let ended: Vec<_> =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
         relay.end(clock::monotonic());
         ended.into_iter().collect::<Result<(), Failure>>().and(served)
     })

@@ -85,7 +85,9 @@ impl Server {
         let relay = || Relay::new(peer, config(), Arc::new(Dictionary::new()), relay_counters.clone());
         Server {
             relay: (shards > 0).then(|| Box::new(relay())),
-            shards: (0..shards.max(1)).map(|at| Shard { core: core(at), memory: Memory::default() }).collect(),
+            shards: (0..shards.max(1))
+                .map(|at| Shard { core: core(at), memory: Memory::default() })
+                .collect(),
             rng: Rng::new(peer),
         }
     }
@@ -318,21 +320,34 @@ impl Shard {
             Down::Directory(bytes) => {
                 if memory.sources_seen == 0 {
                     memory.sources_seen = 1;
-                    core.on_source(now, DIRECTORY, Topic::Directory, SESSION, &mut ShardOut { out, memory: Some(memory) });
+                    core.on_source(
+                        now,
+                        DIRECTORY,
+                        Topic::Directory,
+                        SESSION,
+                        &mut ShardOut { out, memory: Some(memory) },
+                    );
                 }
-                let result = core.on_stream_message(now, DIRECTORY, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                let result = core.on_stream_message(
+                    now,
+                    DIRECTORY,
+                    &bytes,
+                    &mut ShardOut { out, memory: Some(memory) },
+                );
                 result.expect("a legal relay");
                 self.find(now, out);
             }
             Down::Stream(service, bytes) => {
                 let Some(&source) = memory.sources.get(&service) else { return };
-                let result = core.on_stream_message(now, source, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                let result =
+                    core.on_stream_message(now, source, &bytes, &mut ShardOut { out, memory: Some(memory) });
                 result.expect("a legal relay");
             }
             Down::Linked => core.on_link_up(memory.instance, &mut ShardOut { out, memory: Some(memory) }),
             Down::Link(bytes) => {
                 let instance = memory.instance;
-                let result = core.on_link_message(now, instance, &bytes, &mut ShardOut { out, memory: Some(memory) });
+                let result =
+                    core.on_link_message(now, instance, &bytes, &mut ShardOut { out, memory: Some(memory) });
                 result.expect("a legal relay");
             }
         }
@@ -346,7 +361,13 @@ impl Shard {
                 let source = SourceId(memory.sources_seen);
                 memory.sources_seen += 1;
                 memory.sources.insert(service, source);
-                core.on_source(now, source, Topic::Service(&name), SESSION, &mut ShardOut { out, memory: Some(memory) });
+                core.on_source(
+                    now,
+                    source,
+                    Topic::Service(&name),
+                    SESSION,
+                    &mut ShardOut { out, memory: Some(memory) },
+                );
             }
         }
     }
@@ -359,23 +380,23 @@ struct RelayOut<'a> {
 }
 
 impl RelayOut<'_> {
-    fn to_all(&mut self, down: &Down) {
+    fn push_to_all(&mut self, down: &Down) {
         self.shards.iter_mut().for_each(|shard| shard.memory.down.push_back(down.clone()));
     }
 }
 
 impl RelaySink for RelayOut<'_> {
     fn open_stream(&mut self, service: u16, name: &str) {
-        self.to_all(&Down::Opened(service, name.to_owned()));
+        self.push_to_all(&Down::Opened(service, name.to_owned()));
     }
     fn close_stream(&mut self, service: u16) {
-        self.to_all(&Down::Closed(service));
+        self.push_to_all(&Down::Closed(service));
     }
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
-        self.to_all(&Down::Stream(service, [&msg.header()[..], msg.body].concat()));
+        self.push_to_all(&Down::Stream(service, [&msg.header()[..], msg.body].concat()));
     }
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
-        self.to_all(&Down::Directory([&msg.header()[..], msg.body].concat()));
+        self.push_to_all(&Down::Directory([&msg.header()[..], msg.body].concat()));
     }
     fn to_shard(&mut self, shard: PeerId, msg: &LinkDown<'_>) {
         let mut bytes = Vec::new();

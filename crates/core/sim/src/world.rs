@@ -499,11 +499,8 @@ impl World {
     /// A consumer reads too slowly for a while; whoever has caught up is told so.
     fn stall(&mut self, consumer_stalls: f64) {
         let slow = self.slow();
-        let all: Vec<(ClientId, bool)> = self
-            .server
-            .clients()
-            .map(|info| (info.client, info.conflated_since.is_some()))
-            .collect();
+        let all: Vec<(ClientId, bool)> =
+            self.server.clients().map(|info| (info.client, info.conflated_since.is_some())).collect();
         for (client, was_slow) in all {
             let mut is_slow = slow.contains(&client);
             if !is_slow && self.rng.chance(consumer_stalls) {

@@ -64,7 +64,11 @@ impl Shard {
     }
 
     /// The labels of what it counts, behind `labels`.
-    pub(crate) fn labelled<R>(&self, labels: &[(&str, &str)], use_labels: impl FnOnce(&[(&str, &str)]) -> R) -> R {
+    pub(crate) fn labelled<R>(
+        &self,
+        labels: &[(&str, &str)],
+        use_labels: impl FnOnce(&[(&str, &str)]) -> R,
+    ) -> R {
         if self.rssl.is_none() {
             return use_labels(labels);
         }
@@ -87,7 +91,8 @@ impl Shard {
 #[must_use]
 pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     let mut threads: Vec<(String, Status)> = vec![("p2ps".to_owned(), relay.clone())];
-    threads.extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
+    threads
+        .extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
     Described::several(&threads, move |query| {
         let all: Result<Vec<Value>, StatusError> = shards.iter().map(|shard| shard.ask(query)).collect();
         // Each shard has understood it.
@@ -175,7 +180,11 @@ mod tests {
         let query = Query::parse(text, daemon::Parameter::ALL).expect("it is allowed");
         let relay = json!({"items": 7, "services": [{"name": "A", "up": true}]});
         let all = merged(&query, relay, shards);
-        let ids = all["clients"].as_array().expect("a list").iter().map(|client| client["id"].as_u64().expect("a number"));
+        let ids = all["clients"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|client| client["id"].as_u64().expect("a number"));
         (ids.collect(), all["page"].clone(), all["items"].clone())
     }
 
@@ -192,7 +201,8 @@ mod tests {
         assert_eq!((ids, &first["next"]), (vec![0, 1], &json!(1)));
         let (ids, second, _) = page("limit=2", vec![shard(0, &[0], None), shard(1, &[0, 0], None)]);
         assert_eq!((ids, &second["next"]), (vec![0, 1 << 32], &json!(1_u64 << 32)));
-        let (ids, third, _) = page("limit=2&sort=backlog", vec![shard(0, &[5, 1], None), shard(1, &[2, 9], None)]);
+        let (ids, third, _) =
+            page("limit=2&sort=backlog", vec![shard(0, &[5, 1], None), shard(1, &[2, 9], None)]);
         assert_eq!((ids, &third["next"]), (vec![(1 << 32) + 1, 0], &Value::Null));
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::Listener as Counters;
-use net::tls::{ServerTls, UnixSeconds};
 use net::Transport;
+use net::tls::{ServerTls, UnixSeconds};
 use units::Nanos;
 
 use super::acceptors::{Accepted, Acceptors};

@@ -106,7 +106,8 @@ fn idlest_of(all: &[(u64, u64, u64)]) -> usize {
     let rates: u64 = all.iter().map(|(rate, ..)| rate).sum();
     let connections: u64 = all.iter().map(|(_, _, connections)| connections).sum();
     let average = rates.checked_div(connections).unwrap_or(0);
-    let load = |(rate, fresh, connections): &(u64, u64, u64)| rate + fresh * average + connections * CONNECTION;
+    let load =
+        |(rate, fresh, connections): &(u64, u64, u64)| rate + fresh * average + connections * CONNECTION;
     let least = all.iter().enumerate().min_by_key(|(at, one)| (load(one), *at));
     least.map_or(0, |(at, _)| at)
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use market::backbone::LinkUp;
 use market::p2ps::{
-    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher,
+    ClientId, ClientProfile, PointToPoint, ServerConfig, ServerNotice, ServerSink, SourceId, UpstreamSink,
+    Watcher,
 };
 use rdm::ToVec;
 use rdm::login::LoginRequest;

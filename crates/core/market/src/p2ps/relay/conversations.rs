@@ -45,11 +45,7 @@ pub(super) fn close(instance: u64, conversation: u64, domain: Domain, sink: &mut
 
 impl Conversations {
     /// Opens a private stream. Returns its number towards the instance.
-    pub(super) fn open(
-        &mut self,
-        (shard, conversation): (PeerId, u64),
-        private: Private,
-    ) -> u64 {
+    pub(super) fn open(&mut self, (shard, conversation): (PeerId, u64), private: Private) -> u64 {
         let number = number_of(shard, conversation);
         self.forget(number);
         self.private.insert(number, private);

@@ -229,7 +229,8 @@ impl Relay {
                 Ok(())
             }
             _ => {
-                let result = self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
+                let result =
+                    self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
                 self.lose_conversations(sink);
                 result
             }
@@ -281,7 +282,12 @@ impl Relay {
     pub fn on_shard_closed(&mut self, now: Nanos, shard: PeerId, sink: &mut impl RelaySink) {
         self.published.remove(shard);
         for (instance, number, domain) in self.conversations.take_those_of(shard) {
-            conversations::close(instance, number, domain, &mut ToShards { published: &mut self.published, sink });
+            conversations::close(
+                instance,
+                number,
+                domain,
+                &mut ToShards { published: &mut self.published, sink },
+            );
         }
         self.take(now, sink, |core, sink| core.on_client_closed(now, ClientId(shard.0), sink));
     }
@@ -359,10 +365,8 @@ impl Relay {
         // The relay sees to it that the image comes, however long that takes.
         let waits = items.find(key).is_some_and(|at| items.table[at].audience.newcomer(watcher).is_some());
         if waits {
-            let status = StatusMsg {
-                key: Some(key.to_key()),
-                ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
-            };
+            let status =
+                StatusMsg { key: Some(key.to_key()), ..StatusMsg::new(key.domain, 0, DataType::NO_DATA) };
             let status = items.encoding.encode(|w| status.encode(w));
             to.sink.to_shard(shard, &LinkDown::ItemStatus { key, status });
         }
@@ -393,8 +397,15 @@ impl Relay {
         match sources.active_instance(key.service) {
             Ok(instance) => {
                 let conversation = conversations::number_of(shard, conversation);
-                if let Some((post, post_id)) = post.and_then(|post| Some((post, post.post_id.filter(|_| post.ack)?))) {
-                    self.posts.add((conversation, post_id), (instance, false), &post, now + self.post_timeout);
+                if let Some((post, post_id)) =
+                    post.and_then(|post| Some((post, post.post_id.filter(|_| post.ack)?)))
+                {
+                    self.posts.add(
+                        (conversation, post_id),
+                        (instance, false),
+                        &post,
+                        now + self.post_timeout,
+                    );
                 }
                 let msg = LinkUp::ClientMessage { conversation, key, message };
                 let mut to = ToShards { published: &mut self.published, sink };

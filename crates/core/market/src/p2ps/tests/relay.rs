@@ -370,7 +370,8 @@ fn private_streams_go_through_and_end_with_their_instance_or_their_client() {
         all.client(client, &request.to_vec().expect("legal"));
     }
     let said = all.upstream();
-    let number = |line: &String| line.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+    let number =
+        |line: &String| line.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a number");
     let numbers: Vec<u64> = said.iter().map(number).collect();
     assert_eq!(said[0], format!("77: private request {}", numbers[0]));
     let image = refresh(&[(22, 1)]);

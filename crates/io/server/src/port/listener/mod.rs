@@ -170,7 +170,9 @@ impl<P: Protocol> Listener<P> {
     /// A descriptor of this listener is ready.
     pub fn on_ready(&mut self, now: Nanos, ready: Ready, service: &mut impl Service<P>) {
         match ready.token.0 & u64::from(u32::MAX) {
-            0..ACCEPTORS_MAX if self.seat.as_ref().is_some_and(|seat| !seat.accepts()) => self.take_handed(now),
+            0..ACCEPTORS_MAX if self.seat.as_ref().is_some_and(|seat| !seat.accepts()) => {
+                self.take_handed(now)
+            }
             acceptor @ 0..ACCEPTORS_MAX => self.accept(now, acceptor as usize, service),
             place if (place - ACCEPTORS_MAX) & CLOSING_BIT != 0 => {
                 self.closings.on_ready(ready, &mut self.read_buffer);

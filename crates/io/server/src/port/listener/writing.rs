@@ -3,8 +3,8 @@
 use units::Nanos;
 
 use super::Listener;
-use crate::{ConnectionId, Seat};
 use crate::port::protocol::{Protocol, Service};
+use crate::{ConnectionId, Seat};
 
 /// When all backlogs together are above their limit, this part of it is made free.
 const RELIEF_PART: u64 = 8;
