@@ -19,7 +19,7 @@
 //! | an image that a shard has asked for | `Image`, after the last number of the stream |
 //! | a state | `ItemStatus` to each shard that watches, in its order among the other messages |
 //!
-//! What clients post, say and keep private goes through under other numbers ([`Conversations`]); answers go back to the
+//! What clients post, say and keep private goes through under other numbers (`conversations`); answers go back to the
 //! shard that asked.
 //!
 //! The carrier to shards must deliver links and streams in one order, and lose nothing. Proven by `p2ps/tests/relay.rs`
