@@ -174,7 +174,9 @@ fn serve_by_shards(
         let served = if statuses.len() == threads.len() {
             ready(p2ps::describe_as_one(relay.status(), statuses)).and_then(|()| {
                 let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut relay];
-                Ok(net::agent::run(&mut poller, config.thread.strategy(), agents, role.stop.flag())?)
+                net::agent::run(&mut poller, config.thread.strategy(), agents, role.stop.flag())?;
+                begin_end(role.stop, config.shutdown_timeout_ms);
+                Ok(())
             })
         } else {
             Ok(())
@@ -206,6 +208,8 @@ fn serve_shard(
     memory: &Hub,
     ready: impl FnOnce(Status),
 ) -> Result<(), Failure> {
+    // Before all lines of its thread: clients are numbered by each shard.
+    let _shard = tracing::error_span!("shard", number).entered();
     let config = &role.config.p2ps;
     let cpu = config.shard_cpus.get(number as usize).copied();
     let thread = ThreadConfig { cpu, ..config.thread.clone() };
@@ -223,7 +227,8 @@ fn serve_shard(
     )?;
     ready(server.status());
     net::agent::run(&mut poller, thread.strategy(), &mut [&mut server], role.stop.flag())?;
-    let until = begin_end(role.stop, config.shutdown_timeout_ms);
+    role.stop.calm();
+    let until = clock::monotonic() + Duration::from_millis(config.shutdown_timeout_ms.into());
     server.end(until);
     net::agent::finish(&mut poller, &mut [&mut server], until)?;
     Ok(())

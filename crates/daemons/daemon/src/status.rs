@@ -33,6 +33,16 @@ struct Question {
     answer: SyncSender<Arc<Value>>,
 }
 
+/// What became of a question so far.
+enum Asked {
+    Answered(Arc<Value>),
+    /// Without an answer to come too many wait.
+    Waiting {
+        answer: Option<Receiver<Arc<Value>>>,
+        is_default: bool,
+    },
+}
+
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -129,20 +139,40 @@ impl Status {
         self.answer(Query::parse(query, self.0.known).map_err(StatusError::Query)?)
     }
 
-    fn answer(&self, query: Query) -> Result<Value, StatusError> {
-        let is_default = query == Query::default();
+    /// Asks several threads the same, all at once: the answers come within the time of one. Each understands what the
+    /// first one understands.
+    ///
+    /// # Errors
+    /// As [`Status::ask`], of the first that has no answer.
+    pub fn ask_all(all: &[Status], query: &str) -> Result<Vec<Value>, StatusError> {
+        let known = all.first().map_or(&[][..], |first| first.0.known);
+        let query = Query::parse(query, known).map_err(StatusError::Query)?;
         let asked_at = Instant::now();
-        let receiver = {
-            let mut desk = self.0.lock();
-            if let Some((made_at, last)) = desk.last.as_ref().filter(|_| is_default)
-                && *made_at + INTERVAL >= asked_at
-            {
-                return Ok(Value::clone(last));
-            }
-            desk.put(query, asked_at)
+        let asked: Vec<Asked> = all.iter().map(|status| status.begin(query.clone(), asked_at)).collect();
+        all.iter().zip(asked).map(|(status, asked)| status.finish(asked, asked_at)).collect()
+    }
+
+    fn answer(&self, query: Query) -> Result<Value, StatusError> {
+        let asked_at = Instant::now();
+        self.finish(self.begin(query, asked_at), asked_at)
+    }
+
+    fn begin(&self, query: Query, asked_at: Instant) -> Asked {
+        let is_default = query == Query::default();
+        let mut desk = self.0.lock();
+        match desk.last.as_ref().filter(|(made_at, _)| is_default && *made_at + INTERVAL >= asked_at) {
+            Some((_, last)) => Asked::Answered(Arc::clone(last)),
+            None => Asked::Waiting { answer: desk.put(query, asked_at), is_default },
+        }
+    }
+
+    fn finish(&self, asked: Asked, asked_at: Instant) -> Result<Value, StatusError> {
+        let (answer, is_default) = match asked {
+            Asked::Answered(value) => return Ok(Value::clone(&value)),
+            Asked::Waiting { answer, is_default } => (answer, is_default),
         };
-        let answer = receiver.and_then(|answer| answer.recv_timeout(PATIENCE).ok());
-        match answer {
+        let left = PATIENCE.saturating_sub(asked_at.elapsed());
+        match answer.and_then(|answer| answer.recv_timeout(left).ok()) {
             Some(answer) => Ok(Value::clone(&answer)),
             None if is_default => {
                 Ok(self.0.lock().last.as_ref().map_or(Value::Null, |(_, v)| Value::clone(v)))
@@ -260,6 +290,22 @@ mod tests {
             });
         }
         assert_eq!((reader.join().expect("it does not panic"), made), (json!(1), 1), "one serves");
+    }
+
+    #[test]
+    fn several_threads_are_asked_at_once() {
+        let mut describers: Vec<Describer> = (0..50).map(|_| describer()).collect();
+        let all: Vec<Status> = describers.iter().map(Describer::status).collect();
+        let reader = std::thread::spawn(move || Status::ask_all(&all, "limit=7"));
+        // Each looks once whether somebody asks, after the last one was asked.
+        while describers.last().is_some_and(|last| last.status.0.lock().questions.is_empty()) {
+            std::thread::yield_now();
+        }
+        for (at, describer) in describers.iter_mut().enumerate() {
+            describer.describe(Nanos(1), |_| json!(at));
+        }
+        let answers = reader.join().expect("it does not panic").expect("all answer");
+        assert_eq!(answers, (0..50).map(|at| json!(at)).collect::<Vec<Value>>());
     }
 
     #[test]

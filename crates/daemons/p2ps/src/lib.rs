@@ -83,6 +83,7 @@ mod conflation;
 mod intake;
 mod market_to_clients;
 mod pace;
+mod pauses;
 mod relay;
 mod rssl_to_market;
 mod server;

@@ -20,6 +20,7 @@ use units::Nanos;
 
 use crate::P2psConfig;
 use crate::intake::{self, IntakeWatch};
+use crate::pauses::Pauses;
 use crate::server::{AGAIN_MAX, CLOCK_EVERY, WAITING_TIME};
 
 /// A point-to-point server's side of the backbone for shards in the same process: `I` towards source distributors, `O`
@@ -36,6 +37,7 @@ pub struct RelayServer<I, O> {
     describer: Describer,
     inlet_space: u32,
     outlet_space: u32,
+    pauses: Pauses,
 }
 
 impl<I: Inlet, O: Outlet> RelayServer<I, O> {
@@ -63,6 +65,7 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
             describer: Describer::new(&[]),
             inlet_space,
             outlet_space,
+            pauses: Pauses::new(config.core().silence_timeout),
         }
     }
 
@@ -161,6 +164,9 @@ impl<I: Inlet, O: Outlet> Agent for RelayServer<I, O> {
     }
 
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
+        if self.pauses.is_over(now) {
+            self.core.after_pause(now);
+        }
         if (ready.token.0 >> 32) as u32 == self.outlet_space {
             self.outlet.on_ready(now, ready, &mut self.events);
             return self.hear_shards(now);
@@ -177,6 +183,9 @@ impl<I: Inlet, O: Outlet> Agent for RelayServer<I, O> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        if self.pauses.is_over(now) {
+            self.core.after_pause(now);
+        }
         if now >= self.outlet.next_wakeup() {
             self.outlet.on_wakeup(now, &mut self.events);
         }

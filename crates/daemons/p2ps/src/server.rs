@@ -26,6 +26,7 @@ use crate::conflation::StepLog;
 use crate::intake;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
+use crate::pauses::Pauses;
 use crate::rssl_to_market::{RsslToMarket, log_end};
 use crate::shards::Shard;
 use crate::websocket::{self, Input, Json, JsonToMarket, Streams};
@@ -54,6 +55,7 @@ pub struct PointToPointServer<I> {
     describer: Describer,
     /// What its clients' numbers begin with.
     first_id: u64,
+    pauses: Pauses,
 }
 
 /// What is read from a consumer at a time: requests of which each may be answered with a whole book.
@@ -161,6 +163,7 @@ impl<I: Inlet> PointToPointServer<I> {
             is_due: false,
             describer: Describer::new(Parameter::ALL),
             first_id: shard.first_id(),
+            pauses: Pauses::new(shard.core.silence_timeout),
         })
     }
 
@@ -543,6 +546,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
+        if self.pauses.is_over(now) {
+            self.core.after_pause(now);
+        }
         match (ready.token.0 >> 32) as u32 - self.token_space {
             0 => self.with_rssl(|rssl, clients| rssl.on_ready(now, ready, clients)),
             WEBSOCKET_SPACE => {
@@ -556,6 +562,9 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        if self.pauses.is_over(now) {
+            self.core.after_pause(now);
+        }
         self.refresh_users(now);
         let (mut adapter, inlet) = self.backbone_to_market();
         let rests = inlet.keeps_unread() && adapter.intake.bytes() > 0;

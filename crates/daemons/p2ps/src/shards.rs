@@ -94,9 +94,7 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     threads
         .extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
     Described::several(&threads, move |query| {
-        let all: Result<Vec<Value>, StatusError> = shards.iter().map(|shard| shard.ask(query)).collect();
-        // Each shard has understood it.
-        let all = all?;
+        let all = Status::ask_all(&shards, query)?;
         let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
         Ok(merged(&query, relay.read(), all))
     })

@@ -121,6 +121,14 @@ impl PointToPoint {
         }
     }
 
+    /// The thread has not run for a while: what instances said meanwhile is still to be read, so that nobody is taken
+    /// for silent before it is.
+    pub fn after_pause(&mut self, now: Nanos) {
+        for instance in self.items.sources.instances.values_mut().filter(|instance| !instance.is_silent) {
+            instance.heard_at = now;
+        }
+    }
+
     /// What is due by now: links to open again, images to ask for again, items to give up.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         self.items.cleanups.grant_cleanups(now);

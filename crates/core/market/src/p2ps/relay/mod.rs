@@ -133,6 +133,11 @@ impl Relay {
 
 /// Time.
 impl Relay {
+    /// See [`PointToPoint::after_pause`].
+    pub fn after_pause(&mut self, now: Nanos) {
+        self.core.after_pause(now);
+    }
+
     /// What is due by now.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl RelaySink) {
         self.take(now, sink, |core, sink| core.on_wakeup(now, sink));

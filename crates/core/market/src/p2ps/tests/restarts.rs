@@ -55,3 +55,19 @@ fn a_stream_that_joins_an_item_without_an_image_is_told_why() {
     bench.request(B, 9, "IBM");
     assert_eq!(bench.took(), ["2/9: status open suspect: no room"]);
 }
+
+#[test]
+fn who_has_not_run_for_a_while_takes_nobody_for_silent_before_it_has_read_what_was_said() {
+    for has_noticed in [false, true] {
+        let mut bench = Bench::watching();
+        bench.now += Duration::from_secs(15);
+        if has_noticed {
+            bench.core.after_pause(bench.now);
+        }
+        bench.core.on_wakeup(bench.now, &mut bench.log);
+        assert_eq!(bench.took().is_empty(), has_noticed);
+        // Who says nothing from then on is silent all the same.
+        bench.after(ServerConfig::default().silence_timeout);
+        assert_eq!(bench.took().iter().any(|line| line.contains("suspect")), has_noticed);
+    }
+}
