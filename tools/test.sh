@@ -32,9 +32,9 @@ process_tests() {
     CARGO_TARGET_DIR=$target PROFILE=ci "$target/python-package/bin/python" -m unittest discover -s interop/processes
 }
 
-# They wait more than they work: three at a time take a third as long. Each network is one of its own.
+# They wait more than they work: two at a time take half as long. Each network is one of its own.
 running_system() {
-    TICKCAST=$tickcast tools/side_by_side.py --jobs 3 \
+    TICKCAST=$tickcast tools/side_by_side.py --jobs 2 \
         interop/netns interop/java/tests interop/crowd interop/system
 }
 

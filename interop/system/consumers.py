@@ -31,7 +31,9 @@ class Item:
         self.position = seq
         self.refreshes += 1
         self.has_image |= complete
-        self._on_state(data)
+        # Good is what is whole: the other parts of an image may still be on the way.
+        if complete or data != 'Ok':
+            self._on_state(data)
 
     def on_update(self, seq):
         self.updates += 1
