@@ -139,14 +139,11 @@ impl Status {
         self.answer(Query::parse(query, self.0.known).map_err(StatusError::Query)?)
     }
 
-    /// Asks several threads the same, all at once: the answers come within the time of one. Each understands what the
-    /// first one understands.
+    /// Asks several threads the same, all at once: the answers come within the time of one.
     ///
     /// # Errors
-    /// As [`Status::ask`], of the first that has no answer.
-    pub fn ask_all(all: &[Status], query: &str) -> Result<Vec<Value>, StatusError> {
-        let known = all.first().map_or(&[][..], |first| first.0.known);
-        let query = Query::parse(query, known).map_err(StatusError::Query)?;
+    /// [`StatusError::Busy`]: one has not answered in time.
+    pub fn ask_all(all: &[Status], query: &Query) -> Result<Vec<Value>, StatusError> {
         let asked_at = Instant::now();
         let asked: Vec<Asked> = all.iter().map(|status| status.begin(query.clone(), asked_at)).collect();
         all.iter().zip(asked).map(|(status, asked)| status.finish(asked, asked_at)).collect()
@@ -296,7 +293,10 @@ mod tests {
     fn several_threads_are_asked_at_once() {
         let mut describers: Vec<Describer> = (0..50).map(|_| describer()).collect();
         let all: Vec<Status> = describers.iter().map(Describer::status).collect();
-        let reader = std::thread::spawn(move || Status::ask_all(&all, "limit=7"));
+        let reader = std::thread::spawn(move || {
+            let query = Query::parse("limit=7", Parameter::ALL).expect("it is allowed");
+            Status::ask_all(&all, &query)
+        });
         // Each looks once whether somebody asks, after the last one was asked.
         while describers.last().is_some_and(|last| last.status.0.lock().questions.is_empty()) {
             std::thread::yield_now();

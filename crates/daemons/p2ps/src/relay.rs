@@ -53,9 +53,10 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
     ) -> RelayServer<I, O> {
         let counters = Arc::new(Counters::default());
         registry.register(&[("shard", "relay")], counters.clone());
-        let instance = units::Rng::new(seed).next_u64();
+        let (instance, core) = (units::Rng::new(seed).next_u64(), config.core());
         RelayServer {
-            core: Relay::new(instance, config.core(), dictionary, Arc::clone(&counters)),
+            pauses: Pauses::new(core.silence_timeout),
+            core: Relay::new(instance, core, dictionary, Arc::clone(&counters)),
             inlet,
             outlet,
             intake: Intake::new(config.intake()),
@@ -65,7 +66,6 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
             describer: Describer::new(&[]),
             inlet_space,
             outlet_space,
-            pauses: Pauses::new(config.core().silence_timeout),
         }
     }
 
@@ -367,9 +367,6 @@ impl<O: Outlet> UpstreamSink for RelayToShards<'_, O> {
     }
 
     fn notice(&mut self, notice: &ServerNotice<'_>) {
-        match notice {
-            ServerNotice::Renumbered { .. } | ServerNotice::HeardAgain { .. } => info!("{notice}"),
-            _ => warn!("{notice}"),
-        }
+        warn!("{notice}");
     }
 }

@@ -34,11 +34,12 @@ impl Shards {
     #[must_use]
     pub fn new(config: &P2psConfig) -> Shards {
         let count = config.shards as usize;
+        let config = config.of_shard();
         Shards {
-            config: config.of_shard(),
-            core: config.of_shard().core(),
+            core: config.core(),
             rssl: Exchange::new(count, config.rssl.connections_per_address_max as usize),
             websocket: Exchange::new(count, config.websocket.connections_per_address_max as usize),
+            config,
         }
     }
 
@@ -94,8 +95,8 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     threads
         .extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
     Described::several(&threads, move |query| {
-        let all = Status::ask_all(&shards, query)?;
         let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
+        let all = Status::ask_all(&shards, &query)?;
         Ok(merged(&query, relay.read(), all))
     })
 }

@@ -215,7 +215,8 @@ impl Relay {
         bytes: &[u8],
         sink: &mut impl RelaySink,
     ) -> Result<(), UpstreamError> {
-        match LinkDown::parse(bytes) {
+        let parsed = LinkDown::parse(bytes);
+        match parsed {
             Ok(LinkDown::ClientAnswer { conversation, message }) => {
                 if let Ok(Msg::Ack(ack)) = Msg::parse(message) {
                     self.posts.answer((conversation, ack.ack_id), ack.seq_num);
@@ -236,7 +237,10 @@ impl Relay {
             _ => {
                 let result =
                     self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
-                self.lose_conversations(sink);
+                // With this a link stands, or has led to another instance.
+                if matches!(parsed, Ok(LinkDown::HelloAck { .. })) {
+                    self.lose_conversations(sink);
+                }
                 result
             }
         }
