@@ -8,6 +8,7 @@ use crate::encoding::Encoding;
 use crate::extent::{Extent, Input, Merge};
 use crate::image::{FieldRules, Image, PartStart};
 use crate::key::ItemKey;
+use crate::short_bytes::ShortBytes;
 
 /// The last known image of an item and its state.
 #[derive(Clone, Debug)]
@@ -16,8 +17,8 @@ pub struct CachedItem {
     state: OwnedState,
     seq_num: Option<u32>,
     qos: Option<Qos>,
-    group_id: Box<[u8]>,
-    permission_data: Option<Box<[u8]>>,
+    group_id: ShortBytes,
+    permission_data: Option<ShortBytes>,
     /// How much of the image is here.
     extent: Extent,
     /// Something that is not in the image, or not all of it, has come since it began.
@@ -39,7 +40,7 @@ impl Default for CachedItem {
             state: State::OPEN_OK.into(),
             seq_num: None,
             qos: None,
-            group_id: [0, 0].into(),
+            group_id: ShortBytes::from(&[0, 0][..]),
             permission_data: None,
             extent: Extent::Nothing,
             has_strayed: false,

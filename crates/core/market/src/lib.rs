@@ -43,8 +43,11 @@ mod extent;
 pub mod image;
 mod intake;
 mod key;
+mod key_index;
 pub mod p2ps;
 mod ration;
+mod shared;
+mod short_bytes;
 #[cfg(test)]
 mod state_tables;
 pub mod users;

@@ -1,8 +1,5 @@
 //! Views: the part of an item that a consumer wants.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use rwf::{
     DataType, DecodeError, Dictionary, ElementEntry, ElementList, Encoded, FieldList, FieldSetDefs, Map,
     MapAction, MapEntry, MapHead, MapWriter, Writer,
@@ -176,33 +173,6 @@ impl View {
     }
 }
 
-/// The views in use, each kept once however many streams have it.
-#[derive(Debug, Default)]
-pub(crate) struct Views {
-    known: HashSet<Arc<View>>,
-    /// At this number those that nobody uses any more are dropped.
-    sweep_at: usize,
-}
-
-/// Below this there is nothing worth sweeping.
-const SWEEP_MIN: usize = 64;
-
-impl Views {
-    /// The one view that is equal to this.
-    pub(crate) fn share(&mut self, view: View) -> Arc<View> {
-        if let Some(known) = self.known.get(&view) {
-            return known.clone();
-        }
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|view| Arc::strong_count(view) > 1);
-            self.sweep_at = SWEEP_MIN.max(2 * self.known.len());
-        }
-        let view = Arc::new(view);
-        self.known.insert(view.clone());
-        view
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rdm::item::View as Wanted;
@@ -346,14 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_views_are_kept_once_and_unused_ones_are_dropped() {
-        let mut views = Views::default();
-        let shared = views.share(view(&[1, 2]));
-        assert!(Arc::ptr_eq(&shared, &views.share(view(&[2, 1]))));
-        for id in 0..1000 {
-            views.share(view(&[id]));
-        }
-        assert!(views.known.len() <= SWEEP_MIN + 1, "{}", views.known.len());
-        assert!(views.known.contains(&shared));
+    fn views_of_the_same_fields_are_equal() {
+        assert_eq!(view(&[1, 2]), view(&[2, 1, 1]));
     }
 }

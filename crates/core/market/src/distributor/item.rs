@@ -3,7 +3,8 @@
 use super::base::{PeerId, ProviderId};
 use super::timers::Due;
 use crate::cached::CachedItem;
-use crate::key::OwnedKey;
+use crate::key::{ItemKey, OwnedKey};
+use crate::key_index::Keyed;
 
 /// An item that a provider publishes, or that is asked for because a peer wants it.
 pub(super) struct Item {
@@ -21,6 +22,12 @@ pub(super) struct Item {
     pub(super) supply: ItemSupply,
     /// What others publish of it, in the order in which they came.
     pub(super) standbys: Vec<Standby>,
+}
+
+impl Keyed for Item {
+    fn key(&self) -> ItemKey<'_> {
+        self.key.as_key()
+    }
 }
 
 impl Item {

@@ -3,7 +3,6 @@
 //! It owns the items, and the providers and links behind them. What comes from a connection is taken apart above it
 //! ([`super::Distributor`]); nothing here depends on that.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use counters::table::Distributor as Counters;
@@ -30,6 +29,7 @@ use crate::cached::{CachedItem, RefreshForm, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
+use crate::key_index::KeyIndex;
 
 /// What there is, who supplies it, and who wants it.
 pub(super) struct Items {
@@ -37,7 +37,7 @@ pub(super) struct Items {
     pub(super) suppliers: Suppliers,
     pub(super) links: Links,
     pub(super) table: Slab<Item>,
-    by_key: HashMap<Box<[u8]>, usize>,
+    index: KeyIndex,
     /// Items that peers want and no provider has published yet.
     pub(super) unknown: UnknownItems,
     pub(super) timers: Timers<Timer>,
@@ -62,7 +62,7 @@ impl Items {
             suppliers,
             links: Links::new(Arc::clone(config), Arc::clone(&counters)),
             table: Slab::new(),
-            by_key: HashMap::new(),
+            index: KeyIndex::default(),
             unknown: UnknownItems::default(),
             timers: Timers::default(),
             cleanups: Cleanups::new(config.cleanups_per_turn),
@@ -222,7 +222,7 @@ impl Items {
             standbys: Vec::new(),
         };
         let index = self.table.insert(item);
-        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
+        self.index.insert(&self.table, index);
         let mut waiting = self.unknown.take(key);
         waiting.retain(|peer| self.links.peers.contains_key(peer));
         self.table[index].waiting = waiting;
@@ -312,7 +312,7 @@ impl Items {
         for standby in &item.standbys {
             self.suppliers.forget_standby_stream(index, standby);
         }
-        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
+        self.index.remove(index, item.key.as_key());
         for peer in item.peers.iter().chain(&item.waiting) {
             if let Some(peer) = self.links.peers.get_mut(peer) {
                 peer.items.remove(&index);
@@ -334,7 +334,7 @@ impl Items {
 
 impl Items {
     pub(super) fn find(&self, key: ItemKey<'_>) -> Option<usize> {
-        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+        self.index.find(&self.table, key)
     }
 
     /// Gives a peer interest in an item: the id first, for everybody, then the image, for this peer.

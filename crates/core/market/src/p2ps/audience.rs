@@ -14,7 +14,7 @@ use crate::key::ItemKey;
 use crate::view::View;
 
 /// What a stream wants to have done to the messages of its item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
     /// The part that is wanted; `None` for all of it.
     pub(super) view: Option<Arc<View>>,
@@ -30,6 +30,9 @@ pub(super) struct Form {
     pub(super) on_suspect: OnSuspect,
     /// It gets one update in so many milliseconds; 0 for every update.
     pub(super) interval_ms: u16,
+    /// The interval in milliseconds of the quality that it has; 0 for every update. That of the client's class may be
+    /// longer, and holds then.
+    pub(super) quality_ms: u16,
 }
 
 /// What a client has said at login about data that cannot be trusted.
@@ -145,7 +148,7 @@ fn restrict<'r>(
 /// Streams that want an item in the same form.
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) form: Form,
+    pub(super) form: Arc<Form>,
     pub(super) watchers: Vec<Watcher>,
 }
 
@@ -153,7 +156,7 @@ pub(super) struct Group {
 #[derive(Clone, Debug)]
 pub(super) struct Newcomer {
     pub(super) watcher: Watcher,
-    pub(super) form: Form,
+    pub(super) form: Arc<Form>,
     /// One refresh is all it wants.
     pub(super) is_snapshot: bool,
     /// It wants no updates after the refresh, until it says otherwise.
@@ -180,8 +183,8 @@ struct AudienceIndex {
     watchers: HashMap<Watcher, (u32, u32)>,
 }
 
-/// A form as it is told from others: views that are equal are one ([`Views::share`](crate::view::Views::share)).
-type FormKey = (usize, bool, bool, usize, bool, OnSuspect, u16);
+/// A form as it is told from others: views that are equal are one ([`Shared`](crate::shared::Shared)).
+type FormKey = (usize, bool, bool, usize, bool, OnSuspect, u16, u16);
 
 /// With so many streams their places are noted, with a quarter of them no longer.
 const INDEXED_MIN: usize = 64;
@@ -190,20 +193,35 @@ impl Form {
     fn key(&self) -> FormKey {
         let view = self.view.as_ref().map_or(0, |view| Arc::as_ptr(view) as usize);
         let Form {
-            key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms, ..
+            key_in_updates,
+            conflation_info,
+            part_bytes,
+            is_snapshot,
+            on_suspect,
+            interval_ms,
+            quality_ms,
+            ..
         } = *self;
-        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms)
+        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms, quality_ms)
     }
 }
 
 impl Groups {
-    fn add(&mut self, watcher: Watcher, form: &Form) {
+    fn watchers(&self) -> impl Iterator<Item = Watcher> {
+        self.groups.iter().flat_map(|group| group.watchers.iter().copied())
+    }
+
+    fn add(&mut self, watcher: Watcher, form: &Arc<Form>) {
         let at = match &self.index {
             Some(index) => index.forms.get(&form.key()).copied(),
             None => self.groups.iter().position(|group| group.form == *form),
         };
         let at = at.unwrap_or_else(|| {
-            self.groups.push(Group { form: form.clone(), watchers: Vec::new() });
+            // Nearly all items have one group, and many of those one stream.
+            if self.groups.is_empty() {
+                self.groups.reserve_exact(1);
+            }
+            self.groups.push(Group { form: Arc::clone(form), watchers: Vec::with_capacity(1) });
             self.groups.len() - 1
         });
         let group = &mut self.groups[at];
@@ -343,6 +361,13 @@ impl Newcomers {
 pub(super) struct Audience {
     /// Those that get every update.
     active: Groups,
+    /// The others: nearly all items have none most of the time, and take no room for them.
+    others: Option<Box<Others>>,
+}
+
+/// Streams of an item that do not get every update.
+#[derive(Debug, Default)]
+struct Others {
     /// Those that get states alone.
     paused: Groups,
     /// Those that get an image when their clients have room for it, and until then only what is bad.
@@ -352,25 +377,54 @@ pub(super) struct Audience {
     newcomers: Newcomers,
 }
 
+impl Others {
+    fn count(&self) -> usize {
+        self.paused.count + self.due.count + self.changed.count + self.newcomers.all.len()
+    }
+
+    fn remove(&mut self, watcher: Watcher) -> bool {
+        self.paused.remove(watcher)
+            || self.due.remove(watcher)
+            || self.changed.remove(watcher)
+            || self.newcomers.remove(watcher)
+    }
+}
+
+impl Audience {
+    fn others(&mut self) -> &mut Others {
+        self.others.get_or_insert_default()
+    }
+
+    /// Gives back the room of the others once there are none.
+    fn trim(&mut self) {
+        self.others.take_if(|others| others.count() == 0);
+    }
+
+    /// The streams that get no updates and have had a refresh, and those that are owed something, by form.
+    fn other_groups(&self) -> impl Iterator<Item = &Group> {
+        let others = self.others.as_deref().into_iter();
+        others.flat_map(|others| [&others.paused, &others.due, &others.changed]).flat_map(|all| &all.groups)
+    }
+}
+
 impl Audience {
     /// Takes in a stream that has had a refresh.
-    pub(super) fn add(&mut self, watcher: Watcher, form: &Form, is_paused: bool) {
-        let groups = if is_paused { &mut self.paused } else { &mut self.active };
+    pub(super) fn add(&mut self, watcher: Watcher, form: &Arc<Form>, is_paused: bool) {
+        let groups = if is_paused { &mut self.others().paused } else { &mut self.active };
         groups.add(watcher, form);
     }
 
     /// Takes in a stream that waits for its first refresh.
     pub(super) fn await_image(&mut self, newcomer: Newcomer) {
-        self.newcomers.add(newcomer);
+        self.others().newcomers.add(newcomer);
     }
 
     /// Takes a stream out; returns whether it was there.
     pub(super) fn remove(&mut self, watcher: Watcher) -> bool {
-        self.active.remove(watcher)
-            || self.paused.remove(watcher)
-            || self.due.remove(watcher)
-            || self.changed.remove(watcher)
-            || self.newcomers.remove(watcher)
+        let was_there =
+            self.active.remove(watcher) || self.others.as_mut().is_some_and(|others| others.remove(watcher));
+        self.trim();
+        was_there
     }
 
     /// Of the streams that get updates, those that meet a condition wait for an image from now on; returns them.
@@ -378,21 +432,21 @@ impl Audience {
         let mut deferred = Vec::new();
         for Group { form, watchers } in &self.active.groups {
             let meant = watchers.iter().copied().filter(|watcher| is_meant(*watcher));
-            deferred.extend(meant.map(|watcher| (watcher, form.clone())));
+            deferred.extend(meant.map(|watcher| (watcher, Arc::clone(form))));
         }
         let waiting = deferred.into_iter().map(|(watcher, form)| {
             self.active.remove(watcher);
-            self.due.add(watcher, &form);
+            self.others().due.add(watcher, &form);
             watcher
         });
         waiting.collect()
     }
 
     /// A stream that gets updates was not sent one, and gets the newest values later; returns whether it was there.
-    pub(super) fn change(&mut self, watcher: Watcher, form: &Form) -> bool {
+    pub(super) fn change(&mut self, watcher: Watcher, form: &Arc<Form>) -> bool {
         let was_active = self.active.remove(watcher);
         if was_active {
-            self.changed.add(watcher, form);
+            self.others().changed.add(watcher, form);
         }
         was_active
     }
@@ -400,30 +454,34 @@ impl Audience {
     /// How many streams were not sent the last updates.
     #[inline]
     pub(super) fn changed_count(&self) -> usize {
-        self.changed.count
+        self.others.as_ref().map_or(0, |others| others.changed.count)
     }
 
     /// Takes a stream out that was not sent the last updates; returns whether it was there.
     pub(super) fn take_changed(&mut self, watcher: Watcher) -> bool {
-        self.changed.count > 0 && self.changed.remove(watcher)
+        self.others.as_mut().is_some_and(|others| others.changed.count > 0 && others.changed.remove(watcher))
     }
 
     /// Those that were not sent the last updates, by form: they get updates from now on, because the caller sends them
     /// the newest values.
     pub(super) fn take_all_changed(&mut self) -> Vec<Group> {
-        let taken = std::mem::take(&mut self.changed).groups;
+        let taken = self.take_changed_groups();
         for Group { form, watchers } in &taken {
             watchers.iter().for_each(|watcher| self.active.add(*watcher, form));
         }
         taken
     }
 
+    fn take_changed_groups(&mut self) -> Vec<Group> {
+        self.others.as_mut().map(|others| std::mem::take(&mut others.changed).groups).unwrap_or_default()
+    }
+
     /// Those that were not sent the last updates wait for an image from now on; returns them.
     pub(super) fn defer_changed(&mut self) -> Vec<Watcher> {
-        let taken = std::mem::take(&mut self.changed).groups;
+        let taken = self.take_changed_groups();
         let mut deferred = Vec::new();
         for Group { form, watchers } in taken {
-            watchers.iter().for_each(|watcher| self.due.add(*watcher, &form));
+            watchers.iter().for_each(|watcher| self.others().due.add(*watcher, &form));
             deferred.extend(watchers);
         }
         deferred
@@ -431,38 +489,42 @@ impl Audience {
 
     /// Takes a stream out that waits for an image; returns whether it was there.
     pub(super) fn take_due(&mut self, watcher: Watcher) -> bool {
-        self.due.count > 0 && self.due.remove(watcher)
+        self.others.as_mut().is_some_and(|others| others.due.count > 0 && others.due.remove(watcher))
     }
 
     /// Takes a stream out that waits for its first refresh.
     pub(super) fn take_newcomer(&mut self, watcher: Watcher) -> Option<Newcomer> {
-        let newcomer = self.newcomers.find(watcher)?.clone();
-        self.newcomers.remove(watcher);
+        let newcomers = &mut self.others.as_mut()?.newcomers;
+        let newcomer = newcomers.find(watcher)?.clone();
+        newcomers.remove(watcher);
         Some(newcomer)
     }
 
     /// The entry of a stream that waits for its first refresh.
     pub(super) fn newcomer(&mut self, watcher: Watcher) -> Option<&mut Newcomer> {
-        self.newcomers.find(watcher)
+        self.others.as_mut()?.newcomers.find(watcher)
     }
 
     /// Those who wait for their first refresh; they wait no longer.
     pub(super) fn take_newcomers(&mut self) -> Vec<Newcomer> {
-        self.newcomers.take()
+        let taken = self.others.as_mut().map(|others| others.newcomers.take()).unwrap_or_default();
+        self.trim();
+        taken
     }
 
     /// Pauses a stream or lets it go on; returns whether one that has had a refresh was in the other state.
-    pub(super) fn set_paused(&mut self, watcher: Watcher, form: &Form, is_paused: bool) -> bool {
+    pub(super) fn set_paused(&mut self, watcher: Watcher, form: &Arc<Form>, is_paused: bool) -> bool {
         if let Some(newcomer) = self.newcomer(watcher) {
             newcomer.is_paused = is_paused;
             return false;
         }
         let changes = match is_paused {
             true => self.active.remove(watcher) || self.take_due(watcher) || self.take_changed(watcher),
-            false => self.paused.remove(watcher),
+            false => self.others.as_mut().is_some_and(|others| others.paused.remove(watcher)),
         };
         if changes {
             self.add(watcher, form, is_paused);
+            self.trim();
         }
         changes
     }
@@ -475,14 +537,12 @@ impl Audience {
 
     /// The streams that have had a refresh, by form, paused ones too.
     pub(super) fn groups(&self) -> impl Iterator<Item = &Group> {
-        let owed = self.due.groups.iter().chain(&self.changed.groups);
-        self.active.groups.iter().chain(&self.paused.groups).chain(owed)
+        self.active.groups.iter().chain(self.other_groups())
     }
 
     /// How many streams there are.
     pub(super) fn count(&self) -> usize {
-        let owed = self.due.count + self.changed.count;
-        self.active.count + self.paused.count + owed + self.newcomers.all.len()
+        self.active.count + self.others.as_ref().map_or(0, |others| others.count())
     }
 
     /// Whether there is nobody.
@@ -492,25 +552,32 @@ impl Audience {
 
     /// All streams.
     pub(super) fn everyone(&self) -> Vec<Watcher> {
-        let due = self.due.groups.iter().flat_map(|group| group.watchers.iter().copied());
-        self.everyone_with_image().into_iter().chain(due).collect()
+        let mut all = self.everyone_with_image();
+        all.extend(self.others.iter().flat_map(|others| others.due.watchers()));
+        all
     }
 
     /// All streams but those that wait for an image after another one.
     pub(super) fn everyone_with_image(&self) -> Vec<Watcher> {
-        let groups = self.active.groups.iter().chain(&self.paused.groups).chain(&self.changed.groups);
-        let newcomers = self.newcomers.all.iter().map(|newcomer| newcomer.watcher);
-        groups.flat_map(|group| group.watchers.iter().copied()).chain(newcomers).collect()
+        let mut all: Vec<Watcher> = self.active.watchers().collect();
+        if let Some(others) = &self.others {
+            all.extend(others.paused.watchers().chain(others.changed.watchers()));
+            all.extend(others.newcomers.all.iter().map(|newcomer| newcomer.watcher));
+        }
+        all
     }
 
     /// Takes out the streams that are to be closed when the data is suspect.
     pub(super) fn take_closing(&mut self, is_lost: bool) -> Vec<Watcher> {
         let mut closing = Vec::new();
         self.active.take_closing(is_lost, &mut closing);
-        self.paused.take_closing(is_lost, &mut closing);
-        self.due.take_closing(is_lost, &mut closing);
-        self.changed.take_closing(is_lost, &mut closing);
-        self.newcomers.take_closing(is_lost, &mut closing);
+        if let Some(others) = &mut self.others {
+            others.paused.take_closing(is_lost, &mut closing);
+            others.due.take_closing(is_lost, &mut closing);
+            others.changed.take_closing(is_lost, &mut closing);
+            others.newcomers.take_closing(is_lost, &mut closing);
+        }
+        self.trim();
         closing
     }
 }
@@ -524,8 +591,8 @@ mod tests {
         Watcher { client: ClientId(1), stream_id }
     }
 
-    fn form(on_suspect: OnSuspect) -> Form {
-        Form {
+    fn form(on_suspect: OnSuspect) -> Arc<Form> {
+        Arc::new(Form {
             view: None,
             key_in_updates: false,
             conflation_info: false,
@@ -533,7 +600,8 @@ mod tests {
             is_snapshot: false,
             on_suspect,
             interval_ms: 0,
-        }
+            quality_ms: 0,
+        })
     }
 
     /// What a stream of this form gets of a conflated update.
@@ -570,7 +638,12 @@ mod tests {
         let whole = conflated(&plain, &item, since).expect("all of it");
         let Ok(Msg::Update(whole)) = Msg::parse(&whole) else { panic!("it is an update") };
         assert_eq!((whole.payload, whole.key, whole.conflation), (&fields(&[22, 30])[..], None, None));
-        let keyed = Form { view: view_of(&[25, 30]), key_in_updates: true, conflation_info: true, ..plain };
+        let keyed = Form {
+            view: view_of(&[25, 30]),
+            key_in_updates: true,
+            conflation_info: true,
+            ..Form::clone(&plain)
+        };
         let part = conflated(&keyed, &item, since).expect("a part of it");
         let Ok(Msg::Update(part)) = Msg::parse(&part) else { panic!("it is an update") };
         assert_eq!((part.payload, part.key), (&fields(&[30])[..], Some(Key::item(7, b"IBM"))));
@@ -583,7 +656,7 @@ mod tests {
     fn streams_of_one_form_are_one_group_and_paused_ones_get_no_updates() {
         let mut audience = Audience::default();
         let reported = form(OnSuspect::Report);
-        let keyed = Form { key_in_updates: true, ..reported.clone() };
+        let keyed = Arc::new(Form { key_in_updates: true, ..Form::clone(&reported) });
         audience.add(watcher(5), &reported, false);
         audience.add(watcher(6), &reported, false);
         audience.add(watcher(7), &keyed, false);
@@ -601,8 +674,9 @@ mod tests {
     fn places_are_right_whatever_comes_and_goes() {
         let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(7);
-        let forms: Vec<Form> = (0..40)
-            .map(|n| Form { part_bytes: n, ..form([OnSuspect::Report, OnSuspect::Close][n % 2]) })
+        let forms: Vec<Arc<Form>> = (0..40)
+            .map(|n| (n, form([OnSuspect::Report, OnSuspect::Close][n % 2])))
+            .map(|(n, form)| Arc::new(Form { part_bytes: n, ..Form::clone(&form) }))
             .collect();
         let (mut audience, mut model) = (Audience::default(), Vec::<(Watcher, usize, u8)>::new());
         for step in 0..30_000 {
@@ -610,7 +684,7 @@ mod tests {
             if rng.next_u64() % 10 < if grows { 7 } else { 3 } || model.is_empty() {
                 let watcher = Watcher { client: ClientId((rng.next_u64() % 50) as u32), stream_id: step };
                 let (at, kind) = ((rng.next_u64() % 40) as usize, (rng.next_u64() % 3) as u8);
-                let form = forms[at].clone();
+                let form = Arc::clone(&forms[at]);
                 match kind {
                     2 => audience.await_image(Newcomer {
                         watcher,

@@ -66,7 +66,8 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         self.clients.count_watchers(-(known.stream_count() as i64));
-        let gone = Gone { streams: known.streams.into_iter(), private: known.private.into_iter() };
+        let (streams, private) = (known.streams.into_iter(), known.private.into_iter());
+        let gone = Gone { streams, conversations: known.conversations, private };
         self.cleanups.gone.insert(client, gone);
         self.cleanups.enlist(Task::Client(client));
         self.clean_up(now, sink);
@@ -75,9 +76,10 @@ impl WatchedItems {
     /// The number of a client that is gone is used again, though [`super::PointToPoint::is_leaving`]: what is left of it
     /// goes at once, but for private streams, which know no number.
     pub(super) fn forget_rest(&mut self, client: ClientId) {
-        let Some(gone) = self.cleanups.gone.remove(&client) else { return };
-        for (stream_id, stream) in gone.streams {
-            self.forget_gone(self.cleanups.granted_at, &stream, Watcher { client, stream_id });
+        let Some(mut gone) = self.cleanups.gone.remove(&client) else { return };
+        while let Some((stream_id, stream)) = gone.streams.next() {
+            let watcher = Watcher { client, stream_id };
+            self.forget_gone(self.cleanups.granted_at, (&mut gone, &stream), watcher);
         }
         if gone.private.len() > 0 {
             self.cleanups.private.extend(gone.private.map(|(_, number)| number));
@@ -105,7 +107,7 @@ impl WatchedItems {
         let Some(mut gone) = self.cleanups.gone.remove(&client) else { return true };
         while self.cleanups.left > until {
             if let Some((stream_id, stream)) = gone.streams.next() {
-                self.forget_gone(now, &stream, Watcher { client, stream_id });
+                self.forget_gone(now, (&mut gone, &stream), Watcher { client, stream_id });
             } else if let Some((_, number)) = gone.private.next() {
                 self.conversations.close_private(number, sink);
             } else {
@@ -120,8 +122,8 @@ impl WatchedItems {
         is_done
     }
 
-    fn forget_gone(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
-        stream.conversation.map(|number| self.conversations.end(number));
+    fn forget_gone(&mut self, now: Nanos, (gone, stream): (&mut Gone, &Stream), watcher: Watcher) {
+        gone.conversations.remove(&watcher.stream_id).map(|number| self.conversations.end(number));
         self.unwatch(now, stream, watcher);
     }
 }
@@ -143,7 +145,8 @@ impl WatchedItems {
         while self.cleanups.left > until {
             let Some(service) = self.sources.services.get_mut(&id) else { return true };
             let Some(sweep) = service.sweeps.front_mut() else { return true };
-            let Some(&index) = service.items.range(sweep.next..).next() else {
+            let Some(index) = service.items.range(sweep.next as u32..).next().map(|place| *place as usize)
+            else {
                 let done = service.sweeps.pop_front().map(|sweep| sweep.what);
                 self.swept(now, id, done, sink);
                 continue;
@@ -212,7 +215,7 @@ impl WatchedItems {
     /// The same for the item of a stream. The stream may be closed then.
     pub(super) fn settle_stream(&mut self, watcher: Watcher, sink: &mut impl ServerSink) {
         let client = self.clients.get(watcher.client);
-        if let Some(index) = client.and_then(|c| c.streams.get(&watcher.stream_id)).map(|s| s.index) {
+        if let Some(index) = client.and_then(|c| c.streams.get(&watcher.stream_id)).map(|s| s.index()) {
             self.settle(index, sink);
         }
     }

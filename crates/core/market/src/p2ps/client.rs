@@ -1,7 +1,8 @@
 //! A client: its login, its streams, and what is left of its last message.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use rdm::directory::DirectoryRequest;
 use rdm::login::{LoginRequest, StandbyRole};
@@ -9,6 +10,7 @@ use units::Nanos;
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
+use super::item::Item;
 use super::paced::PacedStream;
 use crate::users::Credentials;
 
@@ -31,7 +33,7 @@ impl Default for ClientProfile {
 }
 
 /// One connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Client {
     pub(super) profile: ClientProfile,
     pub(super) login: Option<Login>,
@@ -41,66 +43,102 @@ pub(super) struct Client {
     pub(super) directories: Vec<DirectoryRequest>,
     /// Open item streams.
     pub(super) streams: HashMap<i32, Stream>,
+    /// Those that the client has paused one by one.
+    pub(super) paused: BTreeSet<i32>,
+    /// The numbers under which instances answer what went up on a stream, of those on which something did.
+    pub(super) conversations: BTreeMap<i32, u64>,
     /// Open private streams, with their conversations.
-    pub(super) private: HashMap<i32, u64>,
+    pub(super) private: BTreeMap<i32, u64>,
     /// Streams for which an image is due or that were not sent the last updates, in order; some may be closed, or have had
     /// an image.
     pub(super) due: VecDeque<i32>,
     /// How it is served if it does not keep up.
     pub(super) conflation: Conflation,
     /// Streams that are sent one update in an interval.
-    pub(super) paced: HashMap<i32, PacedStream>,
+    pub(super) paced: BTreeMap<i32, PacedStream>,
     /// What is left of its last message.
     pub(super) continuation: Option<Continuation>,
     /// What the services here are to it, if it has several servers for them.
     pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
 
-/// An open item stream.
+/// An open item stream: what every one of them has. There are millions, so what few have stands beside them, in maps of
+/// the [`Client`].
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
+    /// How the stream wants its item.
+    pub(super) form: Arc<Form>,
     /// The place of the item in the table.
-    pub(super) index: usize,
-    /// Its serial number.
-    pub(super) serial: u64,
-    /// How the stream wants it.
-    pub(super) form: Form,
-    /// The interval in milliseconds of the quality that it has; 0 for every update. Its form may have a longer one, of
-    /// the client's class.
-    pub(super) quality_ms: u16,
-    /// The client has paused this stream.
-    pub(super) is_paused: bool,
-    /// The number under which instances answer what went up on it.
-    pub(super) conversation: Option<u64>,
-    /// The number of the item's first update that was not sent, while there is one.
-    pub(super) changed_from: Option<NonZeroU32>,
-    /// When that came, in milliseconds of a clock that begins again at 0 after 49 days.
-    pub(super) changed_at_ms: u32,
+    index: u32,
+    /// The lower half of its serial number. A stream outlives its item for some turns at most.
+    serial: u32,
 }
 
-/// The time as [`Stream::changed_at_ms`] has it.
+impl Stream {
+    /// A stream of the item at a place of the table, of which there are fewer than 4 billion.
+    pub(super) fn new(form: Arc<Form>, index: usize, item: &Item) -> Stream {
+        Stream { form, index: index as u32, serial: item.serial as u32 }
+    }
+
+    /// Whether it is of this item, which is in its place, and not of an earlier one there.
+    pub(super) fn is_of(&self, item: &Item) -> bool {
+        self.serial == item.serial as u32
+    }
+
+    /// The place of the item in the table.
+    #[inline]
+    pub(super) fn index(&self) -> usize {
+        self.index as usize
+    }
+}
+
+/// What a stream was not sent first, of the updates that it was not sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Changed {
+    /// The number of that update of the item.
+    pub(super) from: NonZeroU32,
+    /// When it came, in milliseconds of a clock that begins again at 0 after 49 days.
+    pub(super) at_ms: u32,
+}
+
+/// The time as [`Changed::at_ms`] has it.
 pub(super) fn clock_ms(now: Nanos) -> u32 {
     (now.0 / 1_000_000) as u32
 }
 
 /// How a client is served that does not keep up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Conflation {
     /// Since when its updates are conflated, if they are.
     pub(super) since: Option<Nanos>,
     /// Streams that were not sent the last updates of their items.
-    pub(super) changed: usize,
+    pub(super) changed: BTreeMap<i32, Changed>,
     /// Updates that it was not sent because it was sent later values.
     pub(super) updates: u64,
 }
 
 impl Client {
-    /// Takes a stream off the list.
-    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<Stream> {
+    /// Takes a stream off the list, with the number of its conversation if it has one.
+    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<(Stream, Option<u64>)> {
         let stream = self.streams.remove(&stream_id)?;
-        self.conflation.changed -= usize::from(stream.changed_from.is_some());
+        self.conflation.changed.remove(&stream_id);
         self.paced.remove(&stream_id);
-        Some(stream)
+        self.paused.remove(&stream_id);
+        Some((stream, self.conversations.remove(&stream_id)))
+    }
+
+    /// Notes whether a stream is paused by itself.
+    pub(super) fn set_paused(&mut self, stream_id: i32, is_paused: bool) {
+        if is_paused {
+            self.paused.insert(stream_id);
+        } else {
+            self.paused.remove(&stream_id);
+        }
+    }
+
+    /// Whether a stream is paused, by itself or with all others.
+    pub(super) fn pauses(&self, stream_id: i32) -> bool {
+        self.paused.contains(&stream_id) || self.login.as_ref().is_some_and(|login| login.is_paused)
     }
 
     /// Open item streams, private ones among them.
@@ -150,7 +188,7 @@ pub(super) enum Continuation {
     /// A dictionary, from a part on.
     Dictionary { request: Box<[u8]>, next: usize },
     /// A batch, from an item or stream of it on.
-    Batch { request: Box<[u8]>, form: Box<Form>, next: usize },
+    Batch { request: Box<[u8]>, form: Arc<Form>, next: usize },
     /// Streams that pause or go on, the last first.
     Pause { stream_ids: Vec<i32>, is_paused: bool },
     /// Streams that get the present image unasked, the last first.

@@ -12,7 +12,7 @@ use rwf::PostUserInfo;
 use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
-use super::client::{Client, ClientProfile, Continuation, Login, Measurement, clock_ms};
+use super::client::{Changed, Client, ClientProfile, Continuation, Login, Measurement, clock_ms};
 use super::paced::Paced;
 use super::sink::ServerSink;
 use crate::users::{Credentials, Denial};
@@ -22,7 +22,7 @@ use crate::users::{Credentials, Denial};
 pub(super) struct Lacked {
     /// How many updates.
     pub(super) updates: u64,
-    /// When the first of them came, as [`Stream::changed_at_ms`](super::client::Stream::changed_at_ms).
+    /// When the first of them came, as [`Changed::at_ms`](super::client::Changed::at_ms).
     pub(super) since_ms: u32,
 }
 
@@ -135,15 +135,13 @@ impl Clients {
     pub(super) fn settle_change(&mut self, watcher: Watcher, last: NonZeroU32) -> Lacked {
         let known = self.all.get_mut(&watcher.client);
         let Some(client) = known else { return Lacked::default() };
-        let known = client.streams.get_mut(&watcher.stream_id);
-        let Some((stream, from)) = known.and_then(|s| s.changed_from.take().map(|from| (s, from))) else {
+        let Some(Changed { from, at_ms }) = client.conflation.changed.remove(&watcher.stream_id) else {
             return Lacked::default();
         };
         // Where numbers began again it is one more, which does no harm.
         let updates = 1 + u64::from(last.get().wrapping_sub(from.get()));
-        client.conflation.changed -= 1;
         client.conflation.updates += updates;
-        Lacked { updates, since_ms: stream.changed_at_ms }
+        Lacked { updates, since_ms: at_ms }
     }
 
     /// A client logs in, of a class, or of none; it leaves the class that it was of.

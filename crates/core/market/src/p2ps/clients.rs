@@ -1,7 +1,5 @@
 //! Clients: their connections, and who takes which of their messages.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-
 use rdm::Reply;
 use rdm::item::has_items;
 use rwf::{Domain, Msg, StateCode};
@@ -9,7 +7,7 @@ use units::Nanos;
 
 use super::PointToPoint;
 use super::base::ClientId;
-use super::client::{Client, ClientProfile, Conflation};
+use super::client::{Client, ClientProfile};
 use super::notices::ClientError;
 use super::sink::ServerSink;
 
@@ -18,25 +16,7 @@ impl PointToPoint {
     /// A client has completed its handshake.
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
         self.items.forget_rest(client);
-        let (login, directories) = (None, Vec::new());
-        let (streams, private) = (HashMap::new(), HashMap::new());
-        let (continuation, service_roles) = (None, BTreeMap::new());
-        let (due, conflation) = (VecDeque::new(), Conflation::default());
-        let (class, paced) = (None, HashMap::new());
-        let new = Client {
-            profile,
-            login,
-            class,
-            directories,
-            streams,
-            private,
-            due,
-            conflation,
-            paced,
-            continuation,
-            service_roles,
-        };
-        self.items.clients.insert(client, new);
+        self.items.clients.insert(client, Client { profile, ..Client::default() });
     }
 
     /// A connection is gone. While [`PointToPoint::is_leaving`] its number is not to be given to another one.

@@ -6,6 +6,8 @@
 //! ([`PointToPoint::go_on`]). A client has one continuation at most: its messages are answered in order, so the front
 //! end keeps those that follow until the continuation is done.
 
+use std::sync::Arc;
+
 use rdm::RdmError;
 use rdm::dictionary::{DictionaryMsg, DictionaryRequest};
 use rdm::item::{ItemRequest, Target};
@@ -104,14 +106,14 @@ impl PointToPoint {
         now: Nanos,
         client: ClientId,
         msg: &RequestMsg<'_>,
-        (request, form): (&ItemRequest<'_>, &Form),
+        (request, form): (&ItemRequest<'_>, &Arc<Form>),
         sink: &mut impl ServerSink,
     ) {
         if let Some(next) = self.serve_batch(now, client, request, (form, 0), sink) {
             let request = self.encoding.encode(|w| msg.encode(w)).into();
             self.items.clients.set_continuation(
                 client,
-                Some(Continuation::Batch { request, form: Box::new(form.clone()), next }),
+                Some(Continuation::Batch { request, form: Arc::clone(form), next }),
             );
         }
     }
@@ -121,7 +123,7 @@ impl PointToPoint {
         now: Nanos,
         client: ClientId,
         request: Box<[u8]>,
-        (form, next): (Box<Form>, usize),
+        (form, next): (Arc<Form>, usize),
         sink: &mut impl ServerSink,
     ) -> Option<Continuation> {
         let wanted = ItemRequest::parse(&RequestMsg::parse(&request).ok()?).ok()?;
@@ -135,7 +137,7 @@ impl PointToPoint {
         now: Nanos,
         client: ClientId,
         request: &ItemRequest<'_>,
-        (form, next): (&Form, usize),
+        (form, next): (&Arc<Form>, usize),
         sink: &mut impl ServerSink,
     ) -> Option<usize> {
         if let Target::Streams(stream_ids) = &request.target {
@@ -145,8 +147,8 @@ impl PointToPoint {
                 }
                 let watcher = Watcher { client, stream_id };
                 let service_id = self.service_of(watcher).unwrap_or_default();
-                let (form, quality_ms) = self.paced_form(watcher, request, service_id, form);
-                self.items.reissue(watcher, (&form, quality_ms), (request.pause, request.no_refresh), sink);
+                let form = self.paced_form(watcher, request, service_id, form);
+                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
             }
             self.end_reissue(now, client, (request, stream_ids), sink);
             return None;
@@ -167,8 +169,8 @@ impl PointToPoint {
     pub(super) fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
         let is_paused = self.items.clients.pauses_all(client);
         let Some(known) = self.items.clients.get(client) else { return };
-        let unpaused = known.streams.iter().filter(|(_, stream)| !stream.is_paused);
-        let stream_ids = unpaused.map(|(stream_id, _)| *stream_id).collect();
+        let unpaused = known.streams.keys().filter(|stream_id| !known.paused.contains(stream_id));
+        let stream_ids = unpaused.copied().collect();
         let left = self.pause_some(client, stream_ids, is_paused, sink);
         self.items.clients.set_continuation(client, left);
     }
@@ -203,7 +205,7 @@ impl PointToPoint {
     ) {
         let Some(known) = self.items.clients.get(client) else { return };
         let is_of = |index| self.items.table.get(index).is_some_and(|item| services(item.key.service));
-        let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index));
+        let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index()));
         let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();
         let left = self.send_some_images(client, stream_ids, sink);
         self.items.clients.set_continuation(client, left);

@@ -6,6 +6,8 @@
 //! made, and no state but bad ones. First images of items that had to be fetched wait in the same way. Streams whose
 //! updates are conflated ([`changed`](super::changed)) stand in the same queue.
 
+use std::sync::Arc;
+
 use rwf::DataState;
 use units::Nanos;
 
@@ -98,7 +100,9 @@ impl PointToPoint {
         self.items.settle_stream(watcher, sink);
         let known =
             self.items.clients.get(watcher.client).and_then(|client| client.streams.get(&watcher.stream_id));
-        let Some((index, form)) = known.map(|stream| (stream.index, stream.form.clone())) else { return };
+        let Some((index, form)) = known.map(|stream| (stream.index(), Arc::clone(&stream.form))) else {
+            return;
+        };
         let item = &mut self.items.table[index];
         let is_known = item.cached.is_known();
         if item.audience.take_due(watcher) {

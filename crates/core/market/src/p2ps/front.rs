@@ -19,12 +19,11 @@ impl PointToPoint {
         for &watcher in watchers {
             self.items.settle_stream(watcher, sink);
             let Some(client) = self.items.clients.get(watcher.client) else { continue };
-            let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
             let is_live =
-                self.items.table.get(stream.index).is_some_and(|item| item.life.phase() == Phase::Live);
-            if is_live && !stream.is_paused && !all_paused {
-                items.entry(stream.index).or_default().add(watcher, &stream.form, false);
+                self.items.table.get(stream.index()).is_some_and(|item| item.life.phase() == Phase::Live);
+            if is_live && !client.pauses(watcher.stream_id) {
+                items.entry(stream.index()).or_default().add(watcher, &stream.form, false);
             }
         }
         for (index, audience) in items {

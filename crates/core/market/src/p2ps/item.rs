@@ -6,7 +6,8 @@ use units::Nanos;
 use super::audience::Audience;
 use super::life::Life;
 use crate::cached::CachedItem;
-use crate::key::OwnedKey;
+use crate::key::{ItemKey, OwnedKey};
+use crate::key_index::Keyed;
 
 /// One item that clients watch.
 pub(super) struct Item {
@@ -30,6 +31,12 @@ pub(super) struct Item {
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
     pub(super) is_counted_suspect: bool,
+}
+
+impl Keyed for Item {
+    fn key(&self) -> ItemKey<'_> {
+        self.key.as_key()
+    }
 }
 
 impl Item {

@@ -3,7 +3,7 @@
 //! What clients ask for is taken apart above it ([`super::PointToPoint`]), and what source distributors say in
 //! [`super::instances`]; nothing here depends on these.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -13,7 +13,7 @@ use units::Nanos;
 
 use super::audience::{Form, FormRoom, Group};
 use super::base::{ServerConfig, Watcher};
-use super::client::clock_ms;
+use super::client::{Changed, clock_ms};
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
@@ -27,6 +27,7 @@ use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
+use crate::key_index::KeyIndex;
 
 /// The items that clients watch, with the clients and with what they come from.
 pub(super) struct WatchedItems {
@@ -35,7 +36,7 @@ pub(super) struct WatchedItems {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) table: Slab<Item>,
-    by_key: HashMap<Box<[u8]>, usize>,
+    index: KeyIndex,
     next_serial: u64,
     pub(super) recovery: Requests,
     pub(super) lingering: VecDeque<(Nanos, usize, u64)>,
@@ -63,7 +64,7 @@ impl WatchedItems {
             clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
             conversations: Conversations::new(Arc::clone(counters)),
             table: Slab::new(),
-            by_key: HashMap::new(),
+            index: KeyIndex::default(),
             next_serial: 0,
             recovery: Requests::default(),
             lingering: VecDeque::new(),
@@ -98,12 +99,11 @@ impl WatchedItems {
         self.counters.updates_conflated.add(refused.len() as u64);
         for watcher in refused.drain(..) {
             let Some(client) = self.clients.get_mut(watcher.client) else { continue };
-            let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { continue };
+            let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
             let item = &mut self.table[index];
-            if stream.index == index && item.audience.change(watcher, &stream.form) {
-                stream.changed_from = Some(item.updates);
-                stream.changed_at_ms = clock_ms(now);
-                client.conflation.changed += 1;
+            if stream.index() == index && item.audience.change(watcher, &stream.form) {
+                let changed = Changed { from: item.updates, at_ms: clock_ms(now) };
+                client.conflation.changed.insert(watcher.stream_id, changed);
                 match stream.form.interval_ms {
                     0 => self.clients.enqueue_due(watcher),
                     interval_ms => self.clients.await_turn(watcher, interval_ms),
@@ -245,7 +245,7 @@ impl WatchedItems {
     }
 
     pub(super) fn find(&self, key: ItemKey<'_>) -> Option<usize> {
-        key.with_bytes(|bytes| self.by_key.get(bytes).copied())
+        self.index.find(&self.table, key)
     }
 
     /// The item of a key, made if nobody has watched it so far.
@@ -259,9 +259,9 @@ impl WatchedItems {
         let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
         let swept = self.cleanups.last_sweep();
         let index = self.table.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
-        key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
+        self.index.insert(&self.table, index);
         if let Some(service) = self.sources.services.get_mut(&key.service) {
-            service.items.insert(index);
+            service.items.insert(index as u32);
         }
         self.counters.items.set(self.table.len() as u64);
         self.count_suspect(index);
@@ -271,10 +271,10 @@ impl WatchedItems {
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
         let item = self.table.remove(index);
-        item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
+        self.index.remove(index, item.key.as_key());
         self.recovery.count(item.life.phase(), Phase::Idle);
         if let Some(service) = self.sources.services.get_mut(&item.key.service) {
-            service.items.remove(&index);
+            service.items.remove(&(index as u32));
             if let (Some(id), Some(source)) = (item.id, service.active_source())
                 && let Some(Some(Source::Service { stream, .. })) =
                     self.sources.all.get_mut(source.0 as usize)
@@ -332,8 +332,8 @@ impl WatchedItems {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
         let known = self.clients.get_mut(watcher.client);
-        if let Some(stream) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
-            stream.conversation.map(|number| self.conversations.end(number));
+        if let Some((_, conversation)) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
+            conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
         }
     }

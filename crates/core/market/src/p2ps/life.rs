@@ -120,20 +120,20 @@ pub(super) struct Fetch {
     held: Held,
 }
 
-/// A state, with what is known in it.
+/// A state, with what is known in it: in a box where that is much, since nearly all items are [`Life::Live`].
 #[derive(Debug, Default)]
 pub(super) enum Life {
     /// See [`Phase::Idle`].
     #[default]
     Idle,
     /// See [`Phase::Queued`].
-    Queued(Fetch),
+    Queued(Box<Fetch>),
     /// See [`Phase::Requeued`].
-    Requeued(Fetch),
+    Requeued(Box<Fetch>),
     /// See [`Phase::Requested`].
-    Requested(Fetch),
+    Requested(Box<Fetch>),
     /// See [`Phase::Awaited`].
-    Awaited(Fetch),
+    Awaited(Box<Fetch>),
     /// See [`Phase::Live`].
     Live {
         /// Stream messages up to this number are in the image.
@@ -206,11 +206,13 @@ impl Life {
             return;
         }
         let fetch = match std::mem::take(self) {
-            Life::Idle => Fetch::default(),
+            Life::Idle => Box::default(),
             Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
                 fetch
             }
-            Life::Live { image_after } => Fetch { needs_after: image_after.max(number), ..Fetch::default() },
+            Life::Live { image_after } => {
+                Box::new(Fetch { needs_after: image_after.max(number), ..Fetch::default() })
+            }
         };
         *self = match phase {
             Phase::Idle => Life::Idle,
@@ -352,7 +354,7 @@ mod tests {
 
     /// An item in a state that lacks what comes before 10.
     fn life(phase: Phase) -> Life {
-        let fetch = Fetch { needs_after: 10, ..Fetch::default() };
+        let fetch = Box::new(Fetch { needs_after: 10, ..Fetch::default() });
         match phase {
             Phase::Idle => Life::Idle,
             Phase::Queued => Life::Queued(fetch),

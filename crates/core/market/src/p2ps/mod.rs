@@ -72,14 +72,16 @@ use counters::table::PointToPoint as Counters;
 use rwf::Dictionary;
 use units::Nanos;
 
+use self::audience::Form;
 use self::client::{Client, Login};
 use self::instances::Instances;
 use self::items::WatchedItems;
 use self::prepared::Prepared;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
+use crate::shared::Shared;
 use crate::users::{Gate, Users};
-use crate::view::Views;
+use crate::view::View;
 
 /// The state of a point-to-point server.
 pub struct PointToPoint {
@@ -90,7 +92,8 @@ pub struct PointToPoint {
     instances: Instances,
     dictionary: Arc<Dictionary>,
     gate: Gate,
-    views: Views,
+    views: Shared<View>,
+    forms: Shared<Form>,
     /// Dictionaries as they were downloaded before.
     prepared: Prepared,
     encoding: Encoding,
@@ -114,7 +117,8 @@ impl PointToPoint {
             config,
             dictionary,
             gate: Gate::default(),
-            views: Views::default(),
+            views: Shared::default(),
+            forms: Shared::default(),
             prepared: Prepared::default(),
             encoding: Encoding::default(),
             counters,
@@ -270,7 +274,7 @@ impl PointToPoint {
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
             class: c.class.and_then(|at| self.config.classes.get(at)).map_or("", |class| &class.name),
             conflated_since: c.conflation.since,
-            changed_streams: c.conflation.changed,
+            changed_streams: c.conflation.changed.len(),
             updates_conflated: c.conflation.updates,
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
             role: c.login.as_ref().and_then(|l| l.role),

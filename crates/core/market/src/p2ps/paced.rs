@@ -137,7 +137,7 @@ impl Clients {
             if let Some(stream) = known.paced.get_mut(&stream_id) {
                 stream.queued = None;
             }
-            if known.streams.get(&stream_id).is_some_and(|stream| stream.changed_from.is_some()) {
+            if known.conflation.changed.contains_key(&stream_id) {
                 self.enqueue_due(Watcher { client, stream_id });
             }
         }

@@ -115,16 +115,14 @@ impl PointToPoint {
             return Ok(Route { instance, conversation, item: None });
         }
         let stream = client.streams.get(&watcher.stream_id).ok_or_else(not_open)?;
-        let conversation = stream.conversation;
-        let item = self.items.table.get(stream.index).filter(|item| item.serial == stream.serial);
+        let conversation = client.conversations.get(&watcher.stream_id).copied();
+        let item = self.items.table.get(stream.index()).filter(|item| stream.is_of(item));
         let item = item.ok_or_else(not_open)?.key.clone();
         let instance = self.items.sources.active_instance(item.service)?;
         let conversation = conversation.unwrap_or_else(|| {
             let number = self.items.conversations.begin(watcher, None);
             let client = self.items.clients.get_mut(watcher.client);
-            if let Some(stream) = client.and_then(|c| c.streams.get_mut(&watcher.stream_id)) {
-                stream.conversation = Some(number);
-            }
+            client.map(|client| client.conversations.insert(watcher.stream_id, number));
             number
         });
         Ok(Route { instance, conversation, item: Some(item) })

@@ -1,6 +1,6 @@
 //! Requests for items, one or a batch of them: opened, changed, paused, closed.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use rdm::item::{ItemClose, ItemKey as RequestKey, ItemRequest, Target};
 use rdm::{RdmError, Reply, ToVec};
@@ -56,10 +56,10 @@ impl PointToPoint {
     }
 
     /// The form that a request wants its item in.
-    pub(super) fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Form {
+    pub(super) fn form(&mut self, client: ClientId, request: &ItemRequest<'_>) -> Arc<Form> {
         let view = request.view.as_ref().map(|wanted| View::of(wanted, &self.dictionary));
         let login = self.items.clients.get(client).and_then(|c| c.login.as_ref());
-        Form {
+        let form = Form {
             view: view.map(|view| self.views.share(view)),
             key_in_updates: request.key_in_updates,
             conflation_info: request.conflation_info_in_updates,
@@ -67,43 +67,45 @@ impl PointToPoint {
             is_snapshot: !request.streaming,
             on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
             interval_ms: 0,
-        }
+            quality_ms: 0,
+        };
+        self.forms.share(form)
     }
 
     /// The form with the interval at which a stream is to get updates of an item of a service, that of the quality that
-    /// it gets, or of the client's class if that is longer; and that of the quality. A change of an open stream that
-    /// names no quality keeps what it has.
-    pub(super) fn paced_form<'f>(
-        &self,
+    /// it gets, or of the client's class if that is longer. A change of an open stream that names no quality keeps what
+    /// it has.
+    pub(super) fn paced_form(
+        &mut self,
         watcher: Watcher,
         request: &ItemRequest<'_>,
         service_id: u16,
-        form: &'f Form,
-    ) -> (Cow<'f, Form>, u16) {
+        form: &Arc<Form>,
+    ) -> Arc<Form> {
         if form.is_snapshot {
-            return (Cow::Borrowed(form), 0);
+            return Arc::clone(form);
         }
         let of_class = self.class(watcher.client).map_or(0, |class| class.interval_ms);
         let range = request.qos_range();
         let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
-        let of_qos = match (open, range) {
-            (Some(stream), None) => stream.quality_ms,
+        let quality_ms = match (open, range) {
+            (Some(stream), None) => stream.form.quality_ms,
             _ => {
                 let service = self.items.sources.services.get(&service_id);
                 self.config.interval_of(service.and_then(|s| s.definition.info.best_qos(range)))
             }
         };
-        let interval_ms = of_class.max(of_qos);
-        if interval_ms == form.interval_ms {
-            return (Cow::Borrowed(form), of_qos);
+        let interval_ms = of_class.max(quality_ms);
+        if (interval_ms, quality_ms) == (form.interval_ms, form.quality_ms) {
+            return Arc::clone(form);
         }
-        (Cow::Owned(Form { interval_ms, ..form.clone() }), of_qos)
+        self.forms.share(Form { interval_ms, quality_ms, ..Form::clone(form) })
     }
 
     /// The id of the service that an open stream is of.
     pub(super) fn service_of(&self, watcher: Watcher) -> Option<u16> {
         let stream = self.items.clients.get(watcher.client)?.streams.get(&watcher.stream_id)?;
-        Some(self.items.table.get(stream.index)?.key.service)
+        Some(self.items.table.get(stream.index())?.key.service)
     }
 
     /// The class of a client's user.
@@ -118,23 +120,22 @@ impl PointToPoint {
         client: ClientId,
         request: &ItemRequest<'_>,
         key: &RequestKey<'_>,
-        form: &Form,
+        form: &Arc<Form>,
         sink: &mut impl ServerSink,
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
-        let (form, quality_ms) = self.paced_form(watcher, request, key.service_id, form);
+        let form = self.paced_form(watcher, request, key.service_id, form);
         match self.admit(client, request, key, 0) {
             Ok(_) if self.has_stream(client, request.stream_id) => {
-                self.items.reissue(watcher, (&form, quality_ms), (request.pause, request.no_refresh), sink);
+                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
             }
             Ok(key) => {
                 let is_paused = request.pause;
-                let (is_snapshot, form) = (!request.streaming, form.into_owned());
+                let is_snapshot = !request.streaming;
                 self.items.watch(
                     now,
                     key,
                     Newcomer { watcher, form, is_snapshot, is_paused, is_due: false },
-                    quality_ms,
                     sink,
                 );
             }
@@ -230,7 +231,7 @@ impl PointToPoint {
             return Some(OpenAs::Private);
         }
         let stream = client.streams.get(&stream_id)?;
-        let item = self.items.table.get(stream.index).filter(|item| item.serial == stream.serial)?;
+        let item = self.items.table.get(stream.index()).filter(|item| stream.is_of(item))?;
         Some(OpenAs::Item(item.key.as_key()))
     }
 }
@@ -243,7 +244,7 @@ impl PointToPoint {
         now: Nanos,
         client: ClientId,
         msg: &RequestMsg<'_>,
-        (request, form): (&ItemRequest<'_>, &Form),
+        (request, form): (&ItemRequest<'_>, &Arc<Form>),
         sink: &mut impl ServerSink,
     ) {
         let (mut admitted, mut count) = (0, 0);
@@ -262,7 +263,7 @@ impl PointToPoint {
         &mut self,
         now: Nanos,
         client: ClientId,
-        (request, form): (&ItemRequest<'_>, &Form),
+        (request, form): (&ItemRequest<'_>, &Arc<Form>),
         (stream_id, key): (i32, RequestKey<'_>),
         sink: &mut impl ServerSink,
     ) {

@@ -51,8 +51,8 @@ pub(super) struct Service {
     pub(super) active: Option<Active>,
     /// Where it could come from: the sources of its topic.
     pub(super) sources: BTreeSet<SourceId>,
-    /// The items of it that clients watch.
-    pub(super) items: BTreeSet<usize>,
+    /// The places of its items that clients watch.
+    pub(super) items: BTreeSet<u32>,
     /// It came up again: items that are still suspect then are asked for.
     pub(super) recheck_at: Nanos,
     /// No instance offers it any more; its items are being closed.

@@ -1,5 +1,7 @@
 //! Streams of clients: opened, changed, paused, closed.
 
+use std::sync::Arc;
+
 use rdm::Reply;
 use rwf::{DataState, DataType, StateCode, StatusMsg};
 use units::Nanos;
@@ -22,22 +24,22 @@ impl WatchedItems {
     pub(super) fn reissue(
         &mut self,
         watcher: Watcher,
-        (form, quality_ms): (&Form, u16),
+        form: &Arc<Form>,
         (pause, no_refresh): (bool, bool),
         sink: &mut impl ServerSink,
     ) {
         self.settle_stream(watcher, sink);
         let Some(client) = self.clients.get_mut(watcher.client) else { return };
-        let all_paused = client.login.as_ref().is_some_and(|login| login.is_paused);
+        let was_paused = client.pauses(watcher.stream_id);
         // A private stream is its provider's matter, and its requests are passed on one by one.
         let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { return };
-        let before = std::mem::replace(&mut stream.form, form.clone());
-        stream.quality_ms = quality_ms;
-        let was_paused = std::mem::replace(&mut stream.is_paused, pause) || all_paused;
-        let (index, is_paused) = (stream.index, pause || all_paused);
+        let before = std::mem::replace(&mut stream.form, Arc::clone(form));
+        let index = stream.index();
+        client.set_paused(watcher.stream_id, pause);
+        let is_paused = client.pauses(watcher.stream_id);
         let audience = &mut self.table[index].audience;
         if let Some(newcomer) = audience.newcomer(watcher) {
-            newcomer.form = form.clone();
+            newcomer.form = Arc::clone(form);
             newcomer.is_paused = is_paused;
             return;
         }
@@ -61,7 +63,7 @@ impl WatchedItems {
         self.settle_stream(watcher, sink);
         let client = self.clients.get(watcher.client);
         let Some(stream) = client.and_then(|c| c.streams.get(&watcher.stream_id)) else { return };
-        let (index, form) = (stream.index, stream.form.clone());
+        let (index, form) = (stream.index(), Arc::clone(&stream.form));
         let changes = self.table[index].audience.set_paused(watcher, &form, is_paused);
         if changes && is_paused {
             self.clients.settle_change(watcher, self.table[index].updates);
@@ -76,7 +78,6 @@ impl WatchedItems {
         now: Nanos,
         key: ItemKey<'_>,
         mut newcomer: Newcomer,
-        quality_ms: u16,
         sink: &mut impl ServerSink,
     ) {
         if self.cleanups.is_busy() {
@@ -85,21 +86,12 @@ impl WatchedItems {
         let index = self.find_or_make(key);
         let item = &mut self.table[index];
         item.lingers_until = None;
-        let (watcher, serial) = (newcomer.watcher, item.serial);
+        let watcher = newcomer.watcher;
         if let Some(client) = self.clients.get_mut(watcher.client) {
-            let (form, is_paused) = (newcomer.form.clone(), newcomer.is_paused);
-            let stream = Stream {
-                index,
-                serial,
-                form,
-                quality_ms,
-                is_paused,
-                conversation: None,
-                changed_from: None,
-                changed_at_ms: 0,
-            };
+            let stream = Stream::new(Arc::clone(&newcomer.form), index, item);
             client.streams.insert(watcher.stream_id, stream);
-            newcomer.is_paused |= client.login.as_ref().is_some_and(|login| login.is_paused);
+            client.set_paused(watcher.stream_id, newcomer.is_paused);
+            newcomer.is_paused = client.pauses(watcher.stream_id);
         }
         self.clients.count_watchers(1);
         let item = &mut self.table[index];
@@ -168,8 +160,8 @@ impl WatchedItems {
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.conversations.close_private(number, sink);
             self.clients.count_watchers(-1);
-        } else if let Some(stream) = client.take_stream(watcher.stream_id) {
-            stream.conversation.map(|number| self.conversations.end(number));
+        } else if let Some((stream, conversation)) = client.take_stream(watcher.stream_id) {
+            conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
             self.unwatch(now, &stream, watcher);
         }
@@ -177,11 +169,11 @@ impl WatchedItems {
 
     /// A client has left an item; after the last one it lingers.
     pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
-        let Some(item) = self.table.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {
+        let Some(item) = self.table.get_mut(stream.index()).filter(|item| stream.is_of(item)) else {
             return;
         };
         if item.audience.remove(watcher) {
-            self.start_linger(now, stream.index);
+            self.start_linger(now, stream.index());
         }
     }
 }

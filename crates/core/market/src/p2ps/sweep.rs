@@ -1,6 +1,6 @@
 //! What is not done yet, and what may be done of it in a turn.
 
-use std::collections::{HashMap, HashSet, VecDeque, hash_map};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque, btree_map, hash_map};
 
 use units::Nanos;
 
@@ -39,7 +39,9 @@ pub(super) enum Task {
 #[derive(Debug)]
 pub(super) struct Gone {
     pub(super) streams: hash_map::IntoIter<i32, Stream>,
-    pub(super) private: hash_map::IntoIter<i32, u64>,
+    /// Of those streams.
+    pub(super) conversations: BTreeMap<i32, u64>,
+    pub(super) private: btree_map::IntoIter<i32, u64>,
 }
 
 impl Cleanups {

@@ -56,6 +56,7 @@ use crate::key::ItemKey;
 
 /// Items as shards get them: everything, as it is.
 const WHOLE: Form = Form {
+    quality_ms: 0,
     view: None,
     key_in_updates: false,
     conflation_info: true,
@@ -69,6 +70,8 @@ const WHOLE: Form = Form {
 pub struct Relay {
     core: PointToPoint,
     published: Published,
+    /// [`WHOLE`].
+    whole: Arc<Form>,
     conversations: Conversations,
     /// Posts of shards' clients whose acknowledgement is still to come, so that who waits hears of a lost instance.
     posts: Posts,
@@ -101,6 +104,7 @@ impl Relay {
         Relay {
             core: PointToPoint::new(instance, config, dictionary, counters),
             published: Published::new(instance),
+            whole: Arc::new(WHOLE),
             conversations: Conversations::default(),
             posts: Posts::default(),
             post_timeout,
@@ -365,11 +369,11 @@ impl Relay {
         let watcher = Watcher { client: ClientId(shard.0), stream_id: published::stream_of(index) };
         let client = items.clients.get(watcher.client);
         if client.is_some_and(|client| client.streams.contains_key(&watcher.stream_id)) {
-            items.reissue(watcher, (&WHOLE, 0), (false, false), &mut to);
+            items.reissue(watcher, &self.whole, (false, false), &mut to);
         } else {
-            let newcomer =
-                Newcomer { watcher, form: WHOLE, is_snapshot: false, is_paused: false, is_due: false };
-            items.watch(now, key, newcomer, 0, &mut to);
+            let form = Arc::clone(&self.whole);
+            let newcomer = Newcomer { watcher, form, is_snapshot: false, is_paused: false, is_due: false };
+            items.watch(now, key, newcomer, &mut to);
         }
         // The relay sees to it that the image comes, however long that takes.
         let waits = items.find(key).is_some_and(|at| items.table[at].audience.newcomer(watcher).is_some());

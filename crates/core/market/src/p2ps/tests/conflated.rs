@@ -236,7 +236,7 @@ fn ten_thousand_streams_of_a_frozen_reader_are_noted_once_each() {
             bench.stream(Kind::Update, sequence, id, &update(&[(22, i64::from(id) + round)]));
         }
         let client = bench.core.items.clients.get(A).expect("it is connected");
-        assert_eq!((client.due.len(), client.conflation.changed), (STREAMS as usize, STREAMS as usize));
+        assert_eq!((client.due.len(), client.conflation.changed.len()), (STREAMS as usize, STREAMS as usize));
     }
     assert_eq!(bench.took(), [""; 0], "nothing is sent to it");
     assert_eq!(std::mem::size_of::<i32>() + std::mem::size_of::<Watcher>(), 12, "bytes of a changed stream");

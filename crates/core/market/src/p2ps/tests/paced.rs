@@ -310,7 +310,7 @@ fn updates_are_an_interval_apart_and_the_last_values_arrive_whatever_happens() {
     }
     for (stream_id, (_, value)) in sent {
         let stream = &bench.core.items.clients.get(A).expect("it is connected").streams[&stream_id];
-        let item = bench.core.items.table[stream.index].id.expect("it is known") as usize;
+        let item = bench.core.items.table[stream.index()].id.expect("it is known") as usize;
         assert_eq!(value, newest[item], "the last value arrives");
     }
     assert_eq!(bench.core.client_info_of(A).expect("it is connected").changed_streams, 0);
