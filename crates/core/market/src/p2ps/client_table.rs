@@ -36,7 +36,8 @@ impl Lacked {
 /// The clients.
 pub(super) struct Clients {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) all: BTreeMap<ClientId, Client>,
+    /// In boxes: half of the room in a map whose keys rise is empty.
+    pub(super) all: BTreeMap<ClientId, Box<Client>>,
     /// When each client's next measurement begins, in order.
     round_trips: VecDeque<(Nanos, ClientId)>,
     /// Clients for which images have begun to be due.
@@ -55,20 +56,20 @@ impl Clients {
 
     #[inline]
     pub(super) fn get(&self, client: ClientId) -> Option<&Client> {
-        self.all.get(&client)
+        self.all.get(&client).map(|known| &**known)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, client: ClientId) -> Option<&mut Client> {
-        self.all.get_mut(&client)
+        self.all.get_mut(&client).map(|known| &mut **known)
     }
 
     pub(super) fn insert(&mut self, client: ClientId, new: Client) {
-        self.all.insert(client, new);
+        self.all.insert(client, Box::new(new));
     }
 
     pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
-        self.all.remove(&client)
+        self.all.remove(&client).map(|gone| *gone)
     }
 
     /// All, in the order of their numbers.
@@ -79,7 +80,7 @@ impl Clients {
     /// Those behind one, or all, in the order of their numbers.
     pub(super) fn after(&self, after: Option<ClientId>) -> impl Iterator<Item = (ClientId, &Client)> + '_ {
         let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.all.range((begin, Bound::Unbounded)).map(|(client, known)| (*client, known))
+        self.all.range((begin, Bound::Unbounded)).map(|(client, known)| (*client, &**known))
     }
 }
 

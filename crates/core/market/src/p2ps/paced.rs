@@ -150,7 +150,7 @@ impl Clients {
 }
 
 /// Whether an entry of the queue is the last that its stream has made.
-fn is_valid(all: &BTreeMap<ClientId, Client>, (at, client, stream_id): (Nanos, ClientId, i32)) -> bool {
+fn is_valid(all: &BTreeMap<ClientId, Box<Client>>, (at, client, stream_id): (Nanos, ClientId, i32)) -> bool {
     let stream = all.get(&client).and_then(|client| client.paced.get(&stream_id));
     stream.is_some_and(|stream| stream.queued == Some(at))
 }

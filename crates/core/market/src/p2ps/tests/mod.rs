@@ -12,6 +12,7 @@ mod ids;
 mod keys;
 mod last_images;
 mod logins;
+mod memory;
 mod paced;
 mod progress;
 mod relay;
