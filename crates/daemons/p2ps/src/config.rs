@@ -19,6 +19,9 @@ config::section! {
         /// The least time between two updates of one item, in place of every update; the later ones bring the newest
         /// values. 0 for every update.
         update_interval_ms: u16 = 0;
+        /// Most bytes that one client is sent in a second, before encryption. If more waits than a second's, its
+        /// updates are conflated. 0 for as many as it takes.
+        bytes_per_second: u32 = 0, range 0..=1_000_000_000;
         /// Most item streams that one client may have open, if that is less than p2ps.client_streams_max.
         streams_max: u32 = 500_000, range 1..=10_000_000;
         /// Most clients of the class that may be logged in at a time.
@@ -118,12 +121,16 @@ config::section! {
     check = P2psConfig::check;
 }
 
+/// The least rate of a class: an image of a few hundred fields in a second.
+const RATE_MIN: u32 = 4_096;
+
 impl ClassConfig {
     fn core(&self) -> ClientClass {
         ClientClass {
             name: self.name.clone(),
             users: self.users.clone(),
             interval_ms: self.update_interval_ms,
+            bytes_per_second: self.bytes_per_second.into(),
             streams_max: self.streams_max as usize,
             connections_max: self.connections_max as usize,
         }
@@ -171,6 +178,13 @@ impl P2psConfig {
             if !names.insert(&class.name) {
                 complaints
                     .push(Complaint::new([format!("class.{at}.name")], "each class has a name of its own"));
+            }
+            if (1..RATE_MIN).contains(&class.bytes_per_second) {
+                let text = format!(
+                    "{} bytes a second do not carry one image: 0 for no limit, or {RATE_MIN} to 1000000000",
+                    class.bytes_per_second
+                );
+                complaints.push(Complaint::new([format!("class.{at}.bytes_per_second")], text));
             }
             let has_star = |name: &&String| name.strip_suffix('*').unwrap_or(name).contains('*');
             if let Some(name) = class.users.iter().find(has_star) {
@@ -271,7 +285,8 @@ mod tests {
     fn a_user_is_of_the_first_class_that_names_it() {
         let text = "conflated_intervals_ms = [100, 1_000]\n\
                     [[class]]\nname = \"desk\"\nusers = [\"desk-*\", \"ann\"]\nupdate_interval_ms = 250\n\
-                    [[class]]\nname = \"others\"\nusers = [\"*\"]\nstreams_max = 10\nconnections_max = 3";
+                    [[class]]\nname = \"others\"\nusers = [\"*\"]\nstreams_max = 10\nconnections_max = 3\n\
+                    bytes_per_second = 20_000";
         let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
         let core = load(text).expect("legal").value.core();
         assert_eq!(core.conflated_intervals_ms, [100, 1_000]);
@@ -282,6 +297,9 @@ mod tests {
         );
         let others = core.classes.get(1).expect("there are two");
         assert_eq!((others.interval_ms, others.streams_max, others.connections_max), (0, 10, 3));
+        assert_eq!(others.bytes_per_second, 20_000);
+        let slow = load(&text.replace("20_000", "4_095")).expect_err("too slow").to_string();
+        assert!(slow.contains("4095 bytes a second") && slow.contains("4096 to 1000000000"), "{slow}");
         let twins = load(&text.replace("others", "desk")).expect_err("twice").to_string();
         assert!(twins.contains("each class has a name of its own"), "{twins}");
         let star = load(&text.replace("desk-*", "d*sk")).expect_err("a star within").to_string();

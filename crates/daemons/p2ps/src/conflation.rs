@@ -24,12 +24,16 @@ impl StepLog {
     ) {
         let is_conflated = change.step == Step::Conflated;
         let (backlog_bytes, oldest_ms) = (change.backlog_bytes, change.oldest.as_millis());
-        let why = match is_conflated {
-            true => format!(
+        let why = match (is_conflated, change.bytes_per_second) {
+            (true, Some(rate)) => format!(
+                "updates are conflated, because this client is sent {rate} bytes a second at most: \
+                 {backlog_bytes} bytes wait, the oldest for {oldest_ms} ms"
+            ),
+            (true, None) => format!(
                 "updates are conflated, because this client reads too slowly: {backlog_bytes} bytes wait, the \
                  oldest for {oldest_ms} ms"
             ),
-            false => "every update is sent again, because this client has caught up".to_owned(),
+            (false, _) => "every update is sent again, because this client has caught up".to_owned(),
         };
         core.set_conflated(now, client, is_conflated, &why, sink);
         if let Some(held_back) = self.0.take(now) {

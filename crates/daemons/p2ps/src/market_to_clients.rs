@@ -150,6 +150,14 @@ impl ServerSink for MarketToClients<'_> {
         }
     }
 
+    fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.set_rate(ConnectionId(client.0), bytes_per_second),
+            (Some(connection), Some(outbox)) => outbox.set_rate(connection, bytes_per_second),
+            (Some(_), None) => {}
+        }
+    }
+
     fn admits_more(&mut self, client: ClientId) -> bool {
         let staged_bytes = self.staged_bytes();
         self.pace.charge(client, staged_bytes)

@@ -32,12 +32,38 @@ pub struct LadderConfig {
     pub disconnect_after: Option<Duration>,
 }
 
+impl Default for LadderConfig {
+    /// Nobody goes down.
+    fn default() -> Self {
+        LadderConfig {
+            conflate_above_bytes: None,
+            conflate_above: None,
+            room_bytes: 64 << 10,
+            tick_after: Duration::from_secs(2),
+            disconnect_after: None,
+        }
+    }
+}
+
 impl LadderConfig {
     /// Whether a peer can ever go down: at least one limit is set.
     #[must_use]
     pub fn has_limits(&self) -> bool {
         let LadderConfig { conflate_above_bytes, conflate_above, disconnect_after, .. } = self;
         conflate_above_bytes.is_some() || conflate_above.is_some() || disconnect_after.is_some()
+    }
+
+    /// The same for a peer that is sent no more than so much: its updates are conflated when more than a second's bytes
+    /// wait, and a quarter of that is room for the newest ones.
+    #[must_use]
+    pub fn at_rate(&self, bytes_per_second: u64) -> LadderConfig {
+        let second = usize::try_from(bytes_per_second).unwrap_or(usize::MAX);
+        let above = self.conflate_above_bytes.unwrap_or(usize::MAX).min(second);
+        LadderConfig {
+            conflate_above_bytes: Some(above),
+            room_bytes: self.room_bytes.min(above / 4),
+            ..*self
+        }
     }
 }
 

@@ -52,6 +52,7 @@
 //! A protocol is a [`Wire`], and a [`Reads`] for each handler of what arrives. Tests: `machine::tests` has the table of
 //! every state and input; `send_buffer::tests` and `heartbeat::tests` the parts.
 
+mod byte_rate;
 mod disconnect;
 mod heartbeat;
 mod ladder;
@@ -59,6 +60,7 @@ mod machine;
 mod send_buffer;
 mod wire;
 
+pub use byte_rate::{ByteRate, RATE_GRAIN};
 pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
 pub use ladder::{Ladder, LadderConfig, QueueAge, Step};

@@ -54,6 +54,8 @@ pub struct ClientClass {
     pub users: Vec<String>,
     /// The least time in milliseconds between two updates of a stream; 0 for every update.
     pub interval_ms: u16,
+    /// What one of its clients is sent at most, in bytes a second; 0 for what it takes.
+    pub bytes_per_second: u64,
     /// The most item streams that one of its clients may have open.
     pub streams_max: usize,
     /// The most of its clients that may be logged in at a time.

@@ -78,6 +78,7 @@ impl PointToPoint {
         let address = known.profile.address;
         let credentials = Credentials::of(request, (address != 0).then(|| Ipv4Addr::from_bits(address)));
         let admitted = self.gate.admit(&credentials);
+        let before = known.class;
         let class = admitted.is_ok().then(|| self.config.classes.of(&credentials.user)).flatten();
         let admitted = admitted.and_then(|()| {
             let result = self.items.clients.enter_class(client, class);
@@ -86,6 +87,12 @@ impl PointToPoint {
         if let Err(denial) = admitted {
             self.deny(client, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
             return Err(ClientError::LoginDenied(denial));
+        }
+        let rate_of =
+            |class: Option<usize>| self.config.classes.get(class?).map(|class| class.bytes_per_second);
+        let (rate, before) = (rate_of(class).unwrap_or(0), rate_of(before).unwrap_or(0));
+        if rate != before {
+            sink.set_rate(client, rate);
         }
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };

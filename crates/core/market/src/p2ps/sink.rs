@@ -34,6 +34,10 @@ pub trait ServerSink: UpstreamSink {
         let _ = refused;
         self.fan_out(watchers, msg);
     }
+    /// From now on a client is sent no more than so many bytes a second; 0 for what it takes.
+    fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
+        let _ = (client, bytes_per_second);
+    }
     /// Something that a client has asked for was done, and there is more. Returns whether it may be done now; if
     /// not, it waits for [`PointToPoint::go_on`](super::PointToPoint::go_on).
     fn admits_more(&mut self, client: ClientId) -> bool {

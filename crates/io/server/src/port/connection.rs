@@ -2,7 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use connection::{Disconnect, Ladder, LadderConfig, QueueAge, Step};
+use connection::{ByteRate, Disconnect, Ladder, LadderConfig, QueueAge, Step};
 use net::tcp::Moved;
 use net::{Interest, Registrar, Token, Transport};
 use units::Nanos;
@@ -35,10 +35,24 @@ pub(crate) struct Connection<E> {
     pub(crate) counted_backlog: usize,
     /// It did not keep up when its backlog was looked at last.
     pub(crate) lags: bool,
+    /// What it may be sent, if that is bounded.
+    rate: Option<Box<Rated>>,
     /// How it is served.
     ladder: Ladder,
     /// How long its backlog has waited.
     age: QueueAge,
+}
+
+/// What a connection may be sent that has a rate.
+#[derive(Debug)]
+struct Rated {
+    rate: ByteRate,
+    /// By what it goes down the ladder, and up.
+    ladder: LadderConfig,
+    /// Something had to wait for the rate since it was looked at last.
+    is_short: bool,
+    /// It is among those that are served when the rate lets more through.
+    is_listed: bool,
 }
 
 /// What is written with one system call at most: more gains nothing, and this much stays in a core's cache.
@@ -60,6 +74,7 @@ impl<E: Endpoint> Connection<E> {
             held_input: Vec::new(),
             counted_backlog: 0,
             lags: false,
+            rate: None,
             ladder: Ladder::default(),
             age: QueueAge::default(),
         }
@@ -82,6 +97,7 @@ impl<E: Endpoint> Connection<E> {
     /// the backlog.
     pub(crate) fn write_entries<P: Protocol<Endpoint = E>>(
         &mut self,
+        now: Nanos,
         protocol: &mut P,
         log: &[u8],
         entries: &mut Vec<Entry>,
@@ -93,19 +109,23 @@ impl<E: Endpoint> Connection<E> {
             scratch.clear();
             result = protocol
                 .frame(&mut self.endpoint, log, &mut rest, scratch)
-                .and_then(|()| self.write_frames(scratch));
+                .and_then(|()| self.write_frames(now, scratch));
         }
         entries.clear();
         result
     }
 
     /// Writes frames behind what waits already.
-    fn write_frames(&mut self, frames: &[u8]) -> Result<(), E::Reason> {
-        self.write_backlog()?;
+    fn write_frames(&mut self, now: Nanos, frames: &[u8]) -> Result<(), E::Reason> {
+        self.write_backlog(now)?;
         let mut written = 0;
-        if self.endpoint.pending().is_empty() {
-            written = match self.transport.write(frames) {
-                Ok(Moved::Bytes(count)) => count,
+        let admitted = self.admitted(now, frames.len());
+        if self.endpoint.pending().is_empty() && admitted > 0 {
+            written = match self.transport.write(&frames[..admitted]) {
+                Ok(Moved::Bytes(count)) => {
+                    self.pay(count);
+                    count
+                }
                 Ok(Moved::WouldBlock) => 0,
                 Ok(Moved::End) => return Err(self.ended()),
                 Err(_) => return Err(self.broken()),
@@ -114,18 +134,20 @@ impl<E: Endpoint> Connection<E> {
         self.endpoint.keep(frames, written)
     }
 
-    /// Writes what waits in the backlog as far as the socket takes it.
-    pub(crate) fn write_backlog(&mut self) -> Result<(), E::Reason> {
+    /// Writes what waits in the backlog as far as the socket takes it, and its rate if it has one.
+    pub(crate) fn write_backlog(&mut self, now: Nanos) -> Result<(), E::Reason> {
         loop {
-            let pending = self.endpoint.pending();
-            if pending.is_empty() {
+            let most = self.endpoint.pending().len();
+            let admitted = self.admitted(now, most);
+            if admitted == 0 {
                 return self.transport.flush().map(|_| ()).map_err(|_| self.broken());
             }
-            match self.transport.write(pending) {
+            match self.transport.write(&self.endpoint.pending()[..admitted]) {
                 Ok(Moved::Bytes(count)) => {
                     // What goes straight into the socket tells nothing: the system takes it for who is stopped, too.
                     let (_, waited_for_room) = self.interest;
                     self.has_taken |= waited_for_room;
+                    self.pay(count);
                     self.endpoint.consume(count);
                     self.age.take(count);
                 }
@@ -134,6 +156,61 @@ impl<E: Endpoint> Connection<E> {
                 Err(_) => return Err(self.broken()),
             }
         }
+    }
+
+    /// From now on it is sent no more than so many bytes a second; 0 for what it takes. `ladder` is what counts for
+    /// others.
+    pub(crate) fn set_rate(&mut self, now: Nanos, bytes_per_second: u64, ladder: &LadderConfig) {
+        self.rate = (bytes_per_second > 0).then(|| {
+            let rate = ByteRate::new(now, bytes_per_second);
+            let ladder = ladder.at_rate(rate.bytes_per_second());
+            Box::new(Rated { rate, ladder, is_short: false, is_listed: false })
+        });
+    }
+
+    /// How many of so many bytes may be written now.
+    #[inline]
+    fn admitted(&mut self, now: Nanos, wanted: usize) -> usize {
+        let Some(rated) = &mut self.rate else { return wanted };
+        let admitted = wanted.min(rated.rate.room(now));
+        rated.is_short |= admitted < wanted;
+        admitted
+    }
+
+    #[inline]
+    fn pay(&mut self, count_bytes: usize) {
+        if let Some(rated) = &mut self.rate {
+            rated.rate.take(count_bytes);
+        }
+    }
+
+    /// Whether something waits that its rate does not let through now.
+    #[inline]
+    fn waits_for_rate(&mut self, now: Nanos) -> bool {
+        match &mut self.rate {
+            Some(rated) => self.counted_backlog > 0 && rated.rate.room(now) == 0,
+            None => false,
+        }
+    }
+
+    /// Whether it waits for its rate and is to be listed among those that do: it was not listed before.
+    #[inline]
+    pub(crate) fn enlists(&mut self, now: Nanos) -> bool {
+        let waits = self.waits_for_rate(now);
+        self.rate.as_mut().is_some_and(|rated| waits && !std::mem::replace(&mut rated.is_listed, true))
+    }
+
+    /// It is listed no longer: its rate lets more through, which is written.
+    pub(crate) fn write_rated(&mut self, now: Nanos) -> Result<(), E::Reason> {
+        if let Some(rated) = &mut self.rate {
+            rated.is_listed = false;
+        }
+        self.write_backlog(now)
+    }
+
+    /// What it is sent at most, in bytes a second.
+    pub(crate) fn bytes_per_second(&self) -> Option<u64> {
+        self.rate.as_ref().map(|rated| rated.rate.bytes_per_second())
     }
 
     /// Whether the peer is known to live though nothing is heard of it: it takes what waits for it, and answers late
@@ -157,6 +234,7 @@ impl<E: Endpoint> Connection<E> {
     /// something does. Whether it keeps up again, which it did not when this was called last.
     pub(crate) fn update_interest(
         &mut self,
+        now: Nanos,
         registrar: &Registrar,
         token: Token,
         is_paused: bool,
@@ -168,8 +246,8 @@ impl<E: Endpoint> Connection<E> {
         let keeps_up = backlog.keeps_up();
         let catches_up = keeps_up && self.lags;
         self.lags = !keeps_up;
-        let wants =
-            (keeps_up && !is_paused && !self.is_held, self.transport.waits_for_room(backlog.depth_bytes > 0));
+        let waits_for_room = backlog.depth_bytes > 0 && !self.waits_for_rate(now);
+        let wants = (keeps_up && !is_paused && !self.is_held, self.transport.waits_for_room(waits_for_room));
         if wants != self.interest {
             self.interest = wants;
             let interest = match wants {
@@ -186,13 +264,26 @@ impl<E: Endpoint> Connection<E> {
     /// How it is served from now on, by the backlog as [`Connection::update_interest`] has found it, if that is a
     /// change; and how long the oldest byte has waited.
     #[inline]
-    pub(crate) fn climb(&mut self, now: Nanos, config: &LadderConfig) -> Option<(Step, Duration)> {
+    pub(crate) fn climb(&mut self, now: Nanos, config: Option<&LadderConfig>) -> Option<(Step, Duration)> {
+        let mut queued_bytes = self.counted_backlog;
+        let config = match &mut self.rate {
+            Some(rated) => {
+                // Who always has as much waiting as there is room for has not caught up.
+                if std::mem::take(&mut rated.is_short) {
+                    queued_bytes = queued_bytes.max(rated.ladder.room_bytes + 1);
+                }
+                rated.ladder
+            }
+            // One that had a rate before may have to come up.
+            None if self.ladder.step() == Step::Conflated => config.copied().unwrap_or_default(),
+            None => *config?,
+        };
         if self.counted_backlog == 0 && self.age.is_empty() && self.ladder.step() == Step::Tick {
             return None;
         }
         let oldest = self.age.observe(now, self.counted_backlog);
         let before = self.ladder.step();
-        let step = self.ladder.observe(now, config, self.counted_backlog, oldest);
+        let step = self.ladder.observe(now, &config, queued_bytes, oldest);
         (step != before).then_some((step, oldest))
     }
 
@@ -200,14 +291,21 @@ impl<E: Endpoint> Connection<E> {
     #[inline]
     pub(crate) fn is_behind(&self, config: Option<&LadderConfig>) -> bool {
         let is_full = |config: &LadderConfig| self.counted_backlog > config.room_bytes;
+        let config = self.rate.as_ref().map(|rated| &rated.ladder).or(config);
         self.lags || (self.ladder.step() == Step::Conflated && config.is_some_and(is_full))
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.
     pub(crate) fn stop(&mut self) -> E::Reason {
         let reason = self.endpoint.stop();
-        // It is given up either way; the first reason stays.
-        let _ = self.write_backlog();
+        self.write_last();
         reason
+    }
+
+    /// Attempts to write what waits, whatever the rate.
+    pub(crate) fn write_last(&mut self) {
+        self.rate = None;
+        // It is given up either way; the first reason stays.
+        let _ = self.write_backlog(Nanos::ZERO);
     }
 }

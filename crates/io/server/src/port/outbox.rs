@@ -40,6 +40,8 @@ pub struct Outbox {
     loads: Vec<Load>,
     /// Connections that were to be served when they have room, and have it.
     roomy: Vec<ConnectionId>,
+    /// Rates of connections, as they were set since the last flush.
+    rates: Vec<(ConnectionId, u64)>,
 }
 
 /// What a connection gets with the next flush.
@@ -151,6 +153,16 @@ impl Outbox {
         load.is_behind || load.bytes > FLUSH_BYTES
     }
 
+    /// From the next flush on a connection is sent no more than so many bytes a second, before encryption; 0 for what it
+    /// takes. What waits for that goes down the ladder: its updates are conflated.
+    pub fn set_rate(&mut self, connection: ConnectionId, bytes_per_second: u64) {
+        self.rates.push((connection, bytes_per_second));
+    }
+
+    pub(crate) fn take_rates(&mut self) -> Vec<(ConnectionId, u64)> {
+        std::mem::take(&mut self.rates)
+    }
+
     /// A connection that lags is to be served when it does not: it is then among those of [`Outbox::take_roomy`].
     pub fn await_room(&mut self, connection: ConnectionId) {
         if let Some(load) = self.loads.get_mut(connection.0 as usize) {
@@ -194,6 +206,7 @@ impl Outbox {
         if let Some(pending) = self.pending.get_mut(connection.0 as usize) {
             pending.entries.clear();
             pending.entries.shrink_to(64);
+            self.rates.retain(|(rated, _)| *rated != connection);
             pending.is_conflated = false;
             self.loads[connection.0 as usize] = Load::default();
         }

@@ -131,6 +131,9 @@ impl ServerSink for Log {
         refused.extend(slow);
         self.fan_out(&fast, msg);
     }
+    fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
+        self.0.push(format!("{}: {bytes_per_second} bytes a second", client.0));
+    }
     /// Those in the third field.
     fn lags(&mut self, client: ClientId) -> bool {
         self.2.contains(&client)

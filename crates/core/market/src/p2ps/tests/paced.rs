@@ -57,6 +57,7 @@ fn class(users: &str) -> ClientClass {
         name: "few".to_owned(),
         users: vec![users.to_owned()],
         interval_ms: 0,
+        bytes_per_second: 0,
         streams_max: 1_000,
         connections_max: 1_000,
     }
@@ -314,4 +315,17 @@ fn updates_are_an_interval_apart_and_the_last_values_arrive_whatever_happens() {
         assert_eq!(value, newest[item], "the last value arrives");
     }
     assert_eq!(bench.core.client_info_of(A).expect("it is connected").changed_streams, 0);
+}
+
+#[test]
+fn a_client_has_the_rate_of_its_class_while_it_is_of_it() {
+    let mut bench = offering();
+    bench.classes(vec![ClientClass { bytes_per_second: 20_000, ..class("desk-*") }]);
+    let mut log_in = |user: &[u8]| {
+        bench.client(A, &LoginRequest::consumer(user).to_vec().expect("legal"));
+        bench.took().into_iter().filter(|line| line.contains("a second")).collect::<Vec<_>>()
+    };
+    assert_eq!(log_in(b"desk-1"), [format!("{}: 20000 bytes a second", A.0)]);
+    assert_eq!(log_in(b"desk-2"), Vec::<String>::new(), "as before");
+    assert_eq!(log_in(b"ann"), [format!("{}: 0 bytes a second", A.0)]);
 }

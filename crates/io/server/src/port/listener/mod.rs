@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connection::{LadderConfig, Step};
+use connection::{LadderConfig, RATE_GRAIN, Step};
 use counters::table::Listener as Counters;
 use net::{Interest, Ready, Registrar, Token, Transport, Waker};
 use units::Nanos;
@@ -34,6 +34,8 @@ pub struct StepChange {
     pub backlog_bytes: usize,
     /// The oldest of them so long.
     pub oldest: Duration,
+    /// What it is sent at most, in bytes a second, if that is bounded.
+    pub bytes_per_second: Option<u64>,
 }
 
 /// A port and its connections.
@@ -60,8 +62,13 @@ pub struct Listener<P: Protocol> {
     roomy: Vec<ConnectionId>,
     /// When a connection that does not keep up is served less, or given up; without this it is served as all are.
     ladder: Option<LadderConfig>,
+    /// The same, from which that of connections with a rate is made.
+    ladder_base: LadderConfig,
     /// Connections that are served otherwise than before.
     steps: Vec<StepChange>,
+    /// Connections for which something waits until their rate lets more through, and when that is.
+    rated: Vec<ConnectionId>,
+    rated_at: Nanos,
     /// Bytes that wait for the sockets of all connections.
     backlog_bytes: usize,
     check_at: Nanos,
@@ -123,7 +130,10 @@ impl<P: Protocol> Listener<P> {
             is_paused: false,
             roomy: Vec::new(),
             ladder: None,
+            ladder_base: LadderConfig::default(),
             steps: Vec::new(),
+            rated: Vec::new(),
+            rated_at: Nanos::NEVER,
             backlog_bytes: 0,
             check_at: Nanos::ZERO,
         })
@@ -148,6 +158,7 @@ impl<P: Protocol> Listener<P> {
     /// From now on connections that do not keep up are served by that. Without limits their backlogs are not watched.
     pub fn set_ladder(&mut self, config: LadderConfig) {
         self.ladder = Some(config).filter(LadderConfig::has_limits);
+        self.ladder_base = config;
     }
 
     /// Connections that are served otherwise than before, since the last call, in order.
@@ -217,13 +228,18 @@ impl<P: Protocol> Listener<P> {
         let token = Token(self.token_base + index as u64);
         let (paused, registrar) = (self.is_paused, &self.registrar);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let result = connection.update_interest(registrar, token, paused, &mut self.backlog_bytes);
+        let result = connection.update_interest(now, registrar, token, paused, &mut self.backlog_bytes);
         let id = ConnectionId(index as u32);
-        let change = self.ladder.as_ref().and_then(|config| connection.climb(now, config));
+        let change = connection.climb(now, self.ladder.as_ref());
+        if connection.enlists(now) {
+            self.rated.push(id);
+            self.rated_at = self.rated_at.min(now + RATE_GRAIN);
+        }
         self.outbox.note_behind(id, connection.is_behind(self.ladder.as_ref()));
         if let Some((step, oldest)) = change {
             let backlog_bytes = connection.counted_backlog;
-            let change = StepChange { connection: id, step, backlog_bytes, oldest };
+            let bytes_per_second = connection.bytes_per_second();
+            let change = StepChange { connection: id, step, backlog_bytes, oldest, bytes_per_second };
             if step == Step::Disconnected {
                 return self.give_up(now, change, service);
             }
@@ -254,7 +270,7 @@ impl<P: Protocol> Listener<P> {
     fn close(&mut self, now: Nanos, index: usize, reason: &ReasonOf<P>, service: &mut impl Service<P>) {
         let Some(mut gone) = self.connections.take(index) else { return };
         // A nak or a last status; the connection is gone whether it gets through or not.
-        let _ = gone.write_backlog();
+        gone.write_last();
         let id = ConnectionId(index as u32);
         self.backlog_bytes -= gone.counted_backlog;
         self.admission.release(gone.peer.ip());
@@ -283,6 +299,9 @@ impl<P: Protocol> Listener<P> {
     pub fn on_wakeup(&mut self, now: Nanos, service: &mut impl Service<P>) {
         self.admission.on_wakeup(now, service);
         self.closings.on_wakeup(now);
+        if now >= self.rated_at {
+            self.serve_rated(now, service);
+        }
         if now < self.check_at {
             return;
         }
@@ -295,7 +314,7 @@ impl<P: Protocol> Listener<P> {
                 connection.endpoint.on_sign_of_life(now);
             }
             if now >= connection.endpoint.next_wakeup() {
-                result = connection.endpoint.on_wakeup(now).and_then(|()| connection.write_backlog());
+                result = connection.endpoint.on_wakeup(now).and_then(|()| connection.write_backlog(now));
             }
             if now >= connection.login_until {
                 connection.login_until = Nanos::NEVER;
@@ -305,6 +324,19 @@ impl<P: Protocol> Listener<P> {
                 }
             }
             match result {
+                Ok(()) => self.update_interest(now, index, service),
+                Err(reason) => self.close(now, index, &reason, service),
+            }
+        }
+    }
+
+    /// Connections whose rate lets more through get that.
+    fn serve_rated(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        self.rated_at = Nanos::NEVER;
+        for id in std::mem::take(&mut self.rated) {
+            let index = id.0 as usize;
+            let Some(connection) = self.connections.get_mut(index) else { continue };
+            match connection.write_rated(now) {
                 Ok(()) => self.update_interest(now, index, service),
                 Err(reason) => self.close(now, index, &reason, service),
             }
@@ -323,7 +355,8 @@ impl<P: Protocol> Listener<P> {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
-        check_at.min(self.admission.acceptors.next_wakeup()).min(self.closings.next_wakeup())
+        let own = check_at.min(self.rated_at);
+        own.min(self.admission.acceptors.next_wakeup()).min(self.closings.next_wakeup())
     }
 
     /// How many connections there are.

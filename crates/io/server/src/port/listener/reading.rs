@@ -31,7 +31,7 @@ impl<P: Protocol> Listener<P> {
     ) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         if ready.writable
-            && let Err(reason) = connection.write_backlog()
+            && let Err(reason) = connection.write_backlog(now)
         {
             self.close(now, index, &reason, service);
             return;
@@ -89,7 +89,7 @@ impl<P: Protocol> Listener<P> {
         self.read_buffer = input;
         let connection = &mut self.connections[index];
         // The answer to a handshake, and the nak to one that is refused.
-        let written = connection.write_backlog();
+        let written = connection.write_backlog(now);
         let taken = taken?;
         written?;
         if taken < count {

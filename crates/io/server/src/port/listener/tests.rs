@@ -10,7 +10,7 @@ use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
 use super::*;
 use crate::{Backlog, ConnectionToService, Entry, PortEvent, Traffic};
 
-/// A protocol whose connections do nothing.
+/// A protocol whose connections say nothing, and are sent messages as they are.
 struct Mute;
 
 impl Protocol for Mute {
@@ -19,7 +19,7 @@ impl Protocol for Mute {
     type Message<'a> = ();
 
     fn accept(&mut self, _: Nanos) -> Idle {
-        Idle { depth_bytes: 0 }
+        Idle { depth_bytes: 0, waiting: Vec::new() }
     }
 
     fn on_bytes<S: Service<Mute>>(
@@ -32,27 +32,35 @@ impl Protocol for Mute {
         Ok(())
     }
 
-    fn frame(&mut self, _: &mut Idle, _: &[u8], _: &mut &[Entry], _: &mut Vec<u8>) -> Result<(), ()> {
+    fn frame(&mut self, _: &mut Idle, log: &[u8], rest: &mut &[Entry], out: &mut Vec<u8>) -> Result<(), ()> {
+        let entries = std::mem::take(rest);
+        entries.iter().for_each(|entry| out.extend_from_slice(&log[entry.place()]));
         Ok(())
     }
 }
 
 struct Idle {
+    /// Bytes that wait besides.
     depth_bytes: usize,
+    waiting: Vec<u8>,
 }
 
 impl Endpoint for Idle {
     type Reason = ();
 
     fn pending(&mut self) -> &[u8] {
-        &[]
+        &self.waiting
     }
-    fn consume(&mut self, _: usize) {}
-    fn keep(&mut self, _: &[u8], _: usize) -> Result<(), ()> {
+    fn consume(&mut self, count_bytes: usize) {
+        self.waiting.drain(..count_bytes);
+    }
+    fn keep(&mut self, frames: &[u8], written_bytes: usize) -> Result<(), ()> {
+        self.waiting.extend_from_slice(&frames[written_bytes..]);
         Ok(())
     }
     fn backlog(&mut self) -> Backlog {
-        Backlog { depth_bytes: self.depth_bytes, limit_bytes: 1 << 20, ..Backlog::default() }
+        let depth_bytes = self.depth_bytes + self.waiting.len();
+        Backlog { depth_bytes, limit_bytes: 1 << 20, ..Backlog::default() }
     }
     fn traffic(&mut self) -> Traffic {
         Traffic::default()
@@ -306,4 +314,65 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
     listener.on_wakeup(after(17), &mut Nobody);
     assert!(listener.connection(id).is_none() && listener.connection(other).is_some());
     assert!(listener.take_steps().is_empty() && !listener.outbox.is_conflated(id));
+}
+
+#[test]
+fn a_connection_with_a_rate_is_sent_no_more_than_that_and_conflated_while_it_has_more() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let mut peers =
+        [(); 2].map(|()| TcpStream::connect(listener.local_address().expect("bound")).expect("room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    let (rated, free) = (ConnectionId(0), ConnectionId(1));
+    let at = |ms: u64| Nanos(1) + Duration::from_millis(ms);
+    listener.outbox.set_rate(rated, 10_000);
+    let deliver = |listener: &mut Listener<Mute>, now: Nanos, bytes: usize| {
+        let staged = listener.outbox.stage(&vec![7; bytes]);
+        listener.outbox.deliver(rated, staged, 1);
+        listener.outbox.deliver(free, staged, 1);
+        listener.flush(now, &mut Nobody);
+    };
+    let waiting = |listener: &Listener<Mute>| listener.connections[0].endpoint.waiting.len();
+    deliver(&mut listener, at(0), 9_000);
+    assert_eq!(waiting(&listener), 8_000, "a tenth of a second's bytes may go at once");
+    assert_eq!(listener.connections[1].endpoint.waiting.len(), 0, "nobody else waits");
+    let mut now = 0;
+    while waiting(&listener) > 0 {
+        assert_eq!(listener.rated_at, at(now + 25), "it is served when its rate lets more through");
+        assert!(listener.next_wakeup() <= listener.rated_at);
+        now += 25;
+        listener.on_wakeup(at(now), &mut Nobody);
+        assert_eq!(waiting(&listener), 8_000 - 250 * (now as usize / 25));
+    }
+    assert!(listener.take_steps().is_empty(), "less than a second's bytes waited");
+    let mut came = vec![0; 9_000];
+    peers[0].read_exact(&mut came).expect("all of them came");
+
+    // More than its rate for long: it is conflated once, and every update is sent again when it has less.
+    let mut steps = Vec::new();
+    for _ in 0..100 {
+        now += 100;
+        let bytes = if listener.outbox.is_conflated(rated) { 900 } else { 3_000 };
+        deliver(&mut listener, at(now), bytes + 200);
+        listener.on_wakeup(at(now), &mut Nobody);
+        steps.append(&mut listener.take_steps());
+    }
+    let told = |steps: &[StepChange]| steps.iter().map(|c| (c.connection, c.step)).collect::<Vec<_>>();
+    assert_eq!(told(&steps), [(rated, Step::Conflated)]);
+    assert_eq!(steps[0].bytes_per_second, Some(10_000));
+    for _ in 0..400 {
+        now += 25;
+        listener.on_wakeup(at(now), &mut Nobody);
+    }
+    assert_eq!((waiting(&listener), told(&listener.take_steps())), (0, vec![(rated, Step::Tick)]));
+
+    // Without a rate all goes at once, and who was conflated then comes up as well.
+    deliver(&mut listener, at(now), 40_000);
+    assert_eq!(told(&listener.take_steps()), [(rated, Step::Conflated)]);
+    listener.outbox.set_rate(rated, 0);
+    deliver(&mut listener, at(now), 1);
+    assert_eq!(waiting(&listener), 0);
+    listener.on_wakeup(at(now + 1_000), &mut Nobody);
+    listener.on_wakeup(at(now + 4_000), &mut Nobody);
+    assert_eq!(told(&listener.take_steps()), [(rated, Step::Tick)]);
 }

@@ -12,6 +12,11 @@ const RELIEF_PART: u64 = 8;
 impl<P: Protocol> Listener<P> {
     /// Frames and writes everything in the outbox.
     pub fn flush(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        for (id, bytes_per_second) in self.outbox.take_rates() {
+            if let Some(connection) = self.connections.get_mut(id.0 as usize) {
+                connection.set_rate(now, bytes_per_second, &self.ladder_base);
+            }
+        }
         let dirty = self.outbox.take_dirty();
         for &id in &dirty {
             let index = id.0 as usize;
@@ -21,7 +26,8 @@ impl<P: Protocol> Listener<P> {
             };
             let (log, entries) = self.outbox.parts(id);
             self.delivered.0 += entries.len() as u64;
-            let mut result = connection.write_entries(&mut self.protocol, log, entries, &mut self.scratch);
+            let mut result =
+                connection.write_entries(now, &mut self.protocol, log, entries, &mut self.scratch);
             if result.is_ok() && connection.is_unwanted {
                 result = Err(connection.stop());
             }
