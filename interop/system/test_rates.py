@@ -51,23 +51,58 @@ class Rates(SystemTest):
     def test_who_wants_two_a_second_gets_fewer_and_ends_right(self):
         for client in self.paced:
             with self.subTest(client=client.name):
-                self.assert_ends_right(client)
+                assert_ends_right(self, client)
                 most = max(item.updates for item in client.items.values())
                 all_of_them = max(item.updates for item in self.fast.items.values())
                 self.assertGreater(most, 0)
                 self.assertLess(most, all_of_them / 4)
 
     def test_who_stood_still_is_not_disconnected_and_ends_right(self):
-        self.assert_ends_right(self.frozen)
+        assert_ends_right(self, self.frozen)
         self.assertEqual(self.metrics['rssl_closed_slow_consumer_total'], 0)
         self.assertEqual(self.while_frozen['p2ps_clients_conflated'], 1)
         self.assertGreater(self.metrics['p2ps_conflations_ended_total'], 0)
 
-    def assert_ends_right(self, client):
-        status, finals = client.finish()
-        reasons = (getattr(client, 'result', None) or {}).get('reasons')
-        self.assertEqual((status, client.faults()), (0, {}), reasons)
-        self.assert_final_images(finals)
+
+class Narrow(SystemTest):
+    """Clients of a class that has a rate in bytes: they are conflated, and end right; the others get everything."""
+
+    @classmethod
+    def scenario(cls):
+        cls.system_ = cls.system()
+        cls.distributor = cls.system_.source_distributor()
+        one = '{ name = "narrow", users = ["narrow-*"], bytes_per_second = 32_768 }'
+        cls.p2ps = cls.system_.p2ps(sets={'p2ps.class': '[%s]' % one})
+        cls.feed = cls.system_.feed(speed='8', delay_ms=3000)
+        cls.fast = cls.system_.native(cls.p2ps)
+        options, conflated = ['--user', 'narrow-1'], {'is_conflated': True}
+        websocket = ['--websocket', '--user', 'narrow-2']
+        cls.narrow = [
+            cls.system_.native(cls.p2ps, name='narrow', options=options, **conflated),
+            cls.system_.native('127.0.0.1:%d' % cls.p2ps.websocket_port, name='websocket', options=websocket, **conflated),
+        ]
+        hold_until_ready(cls.feed, cls.distributor, [cls.fast, *cls.narrow])
+        cls.feed.wait_played()
+        cls.metrics = cls.p2ps.metrics()
+        wait_at([cls.fast, *cls.narrow], cls.system_.wait_right(cls.p2ps))
+
+    def test_who_has_no_rate_gets_every_update_in_order(self):
+        self.assert_finished_well(self.fast)
+
+    def test_who_has_one_is_conflated_and_ends_right(self):
+        self.assertGreaterEqual(self.metrics['p2ps_conflations_begun_total'], 2)
+        for client in self.narrow:
+            with self.subTest(client=client.name):
+                assert_ends_right(self, client)
+                most = max(item.updates for item in client.items.values())
+                self.assertLess(most, max(item.updates for item in self.fast.items.values()))
+
+
+def assert_ends_right(test, client):
+    status, finals = client.finish()
+    reasons = (getattr(client, 'result', None) or {}).get('reasons')
+    test.assertEqual((status, client.faults()), (0, {}), reasons)
+    test.assert_final_images(finals)
 
 
 if __name__ == '__main__':

@@ -62,12 +62,14 @@ impl WatchedItems {
     pub(super) fn forget_client(
         &mut self,
         now: Nanos,
-        (client, known): (ClientId, Client),
+        (client, mut known): (ClientId, Client),
         sink: &mut impl ServerSink,
     ) {
         self.clients.count_watchers(-(known.stream_count() as i64));
+        let seldom = std::mem::take(known.seldom_mut());
         let (streams, private) = (known.streams.into_iter(), known.private.into_iter());
-        let gone = Gone { streams, conversations: known.conversations, private };
+        let conversations = seldom.conversations;
+        let gone = Gone { streams, conversations, private };
         self.cleanups.gone.insert(client, gone);
         self.cleanups.enlist(Task::Client(client));
         self.clean_up(now, sink);

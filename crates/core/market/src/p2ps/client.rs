@@ -43,10 +43,6 @@ pub(super) struct Client {
     pub(super) directories: Vec<DirectoryRequest>,
     /// Open item streams.
     pub(super) streams: HashMap<i32, Stream>,
-    /// Those that the client has paused one by one.
-    pub(super) paused: BTreeSet<i32>,
-    /// The numbers under which instances answer what went up on a stream, of those on which something did.
-    pub(super) conversations: BTreeMap<i32, u64>,
     /// Open private streams, with their conversations.
     pub(super) private: BTreeMap<i32, u64>,
     /// Streams for which an image is due or that were not sent the last updates, in order; some may be closed, or have had
@@ -57,7 +53,18 @@ pub(super) struct Client {
     /// Streams that are sent one update in an interval.
     pub(super) paced: BTreeMap<i32, PacedStream>,
     /// What is left of its last message.
-    pub(super) continuation: Option<Continuation>,
+    pub(super) continuation: Option<Box<Continuation>>,
+    /// What few clients have.
+    seldom: Option<Box<Seldom>>,
+}
+
+/// What few clients have.
+#[derive(Debug, Default)]
+pub(super) struct Seldom {
+    /// Streams that the client has paused one by one.
+    pub(super) paused: BTreeSet<i32>,
+    /// The numbers under which instances answer what went up on a stream, of those on which something did.
+    pub(super) conversations: BTreeMap<i32, u64>,
     /// What the services here are to it, if it has several servers for them.
     pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
@@ -118,27 +125,50 @@ pub(super) struct Conflation {
 }
 
 impl Client {
+    /// A connection that is new.
+    pub(super) fn new(profile: ClientProfile) -> Client {
+        Client { profile, ..Client::default() }
+    }
+
     /// Takes a stream off the list, with the number of its conversation if it has one.
     pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<(Stream, Option<u64>)> {
         let stream = self.streams.remove(&stream_id)?;
         self.conflation.changed.remove(&stream_id);
         self.paced.remove(&stream_id);
-        self.paused.remove(&stream_id);
-        Some((stream, self.conversations.remove(&stream_id)))
+        let conversation = self.seldom.as_mut().and_then(|seldom| {
+            seldom.paused.remove(&stream_id);
+            seldom.conversations.remove(&stream_id)
+        });
+        Some((stream, conversation))
     }
 
     /// Notes whether a stream is paused by itself.
     pub(super) fn set_paused(&mut self, stream_id: i32, is_paused: bool) {
         if is_paused {
-            self.paused.insert(stream_id);
-        } else {
-            self.paused.remove(&stream_id);
+            self.seldom_mut().paused.insert(stream_id);
+        } else if let Some(seldom) = &mut self.seldom {
+            seldom.paused.remove(&stream_id);
         }
+    }
+
+    /// Whether a stream is paused by itself.
+    pub(super) fn has_paused(&self, stream_id: i32) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.paused.contains(&stream_id))
+    }
+
+    /// What few clients have, if this one has any of it.
+    pub(super) fn seldom(&self) -> Option<&Seldom> {
+        self.seldom.as_deref()
+    }
+
+    /// Where what few clients have is put.
+    pub(super) fn seldom_mut(&mut self) -> &mut Seldom {
+        self.seldom.get_or_insert_default()
     }
 
     /// Whether a stream is paused, by itself or with all others.
     pub(super) fn pauses(&self, stream_id: i32) -> bool {
-        self.paused.contains(&stream_id) || self.login.as_ref().is_some_and(|login| login.is_paused)
+        self.has_paused(stream_id) || self.login.as_ref().is_some_and(|login| login.is_paused)
     }
 
     /// Open item streams, private ones among them.

@@ -201,7 +201,7 @@ impl Clients {
 impl Clients {
     pub(super) fn set_continuation(&mut self, client: ClientId, continuation: Option<Continuation>) {
         if let Some(known) = self.all.get_mut(&client) {
-            known.continuation = continuation;
+            known.continuation = continuation.map(Box::new);
         }
     }
 }

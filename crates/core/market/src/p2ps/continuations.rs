@@ -29,7 +29,7 @@ impl PointToPoint {
         else {
             return;
         };
-        let left = match continuation {
+        let left = match *continuation {
             Continuation::Dictionary { request, next } => {
                 self.go_on_with_dictionary(client, request, next, sink)
             }
@@ -169,7 +169,7 @@ impl PointToPoint {
     pub(super) fn pause_streams(&mut self, client: ClientId, sink: &mut impl ServerSink) {
         let is_paused = self.items.clients.pauses_all(client);
         let Some(known) = self.items.clients.get(client) else { return };
-        let unpaused = known.streams.keys().filter(|stream_id| !known.paused.contains(stream_id));
+        let unpaused = known.streams.keys().filter(|stream_id| !known.has_paused(**stream_id));
         let stream_ids = unpaused.copied().collect();
         let left = self.pause_some(client, stream_ids, is_paused, sink);
         self.items.clients.set_continuation(client, left);

@@ -77,7 +77,7 @@ impl PointToPoint {
         let mut taken_over = BTreeSet::new();
         for &(id, role) in said.services.iter().filter(|(id, _)| self.items.sources.services.contains_key(id))
         {
-            if role.takes_over_from(known.service_roles.insert(id, role)) {
+            if role.takes_over_from(known.seldom_mut().service_roles.insert(id, role)) {
                 taken_over.insert(id);
             }
         }

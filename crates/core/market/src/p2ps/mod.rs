@@ -279,8 +279,9 @@ impl PointToPoint {
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),
             role: c.login.as_ref().and_then(|l| l.role),
             service_roles: c
-                .service_roles
-                .iter()
+                .seldom()
+                .into_iter()
+                .flat_map(|seldom| &seldom.service_roles)
                 .filter_map(|(id, role)| {
                     Some((self.items.sources.services.get(id)?.definition.info.name.as_str(), *role))
                 })

@@ -115,14 +115,15 @@ impl PointToPoint {
             return Ok(Route { instance, conversation, item: None });
         }
         let stream = client.streams.get(&watcher.stream_id).ok_or_else(not_open)?;
-        let conversation = client.conversations.get(&watcher.stream_id).copied();
+        let conversation =
+            client.seldom().and_then(|seldom| seldom.conversations.get(&watcher.stream_id)).copied();
         let item = self.items.table.get(stream.index()).filter(|item| stream.is_of(item));
         let item = item.ok_or_else(not_open)?.key.clone();
         let instance = self.items.sources.active_instance(item.service)?;
         let conversation = conversation.unwrap_or_else(|| {
             let number = self.items.conversations.begin(watcher, None);
             let client = self.items.clients.get_mut(watcher.client);
-            client.map(|client| client.conversations.insert(watcher.stream_id, number));
+            client.map(|client| client.seldom_mut().conversations.insert(watcher.stream_id, number));
             number
         });
         Ok(Route { instance, conversation, item: Some(item) })

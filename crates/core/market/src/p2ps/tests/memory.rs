@@ -75,5 +75,5 @@ fn a_client_that_watches_nothing_is_within_its_bytes() {
         }
     });
     let client = clients / i64::from(CLIENTS);
-    assert!(client <= 720, "a client that has logged in has {client} bytes");
+    assert!(client <= 640, "a client that has logged in has {client} bytes");
 }
