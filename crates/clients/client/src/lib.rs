@@ -328,16 +328,16 @@ mod wire;
 
 pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
-    ProviderConfig, ProviderServiceConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
-    WebSocketConfig,
+    ProviderConfig, ProviderServiceConfig, QueueConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
+    WebSocketConfig, WhenFull,
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
     Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, ConsumerSendError, DictionaryFault,
     EntryFields, Events, FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, GenericSpec, ItemEvent,
-    ItemHandle, ItemMsg, ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent,
-    OwnedItemEvent, OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange,
-    ServiceEvent, StandbyConsumer, StandbyCore, SubscribeError, UnreadableField,
+    ItemHandle, ItemMsg, ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, Merged, OwnedEvent,
+    OwnedItemEvent, OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, QueueBound, QueueOverrun,
+    QueueStats, ServerEvent, ServiceChange, ServiceEvent, StandbyConsumer, StandbyCore, SubscribeError, UnreadableField,
 };
 pub use dialled::{DialledConfig, DialledConnection, DialledEvent};
 pub use driver::StartError;

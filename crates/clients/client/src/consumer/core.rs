@@ -42,7 +42,7 @@ impl ConsumerCore {
         let mut plan = options.plan(&config.hosts, seed)?;
         plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters));
-        let life = Lifecycle { connector: Connector::new(plan), session };
+        let life = Lifecycle { connector: Connector::new(plan), session, holds_input: false };
         let bridge = |web| WebBridge::new(config, web, Arc::clone(&counters), seed ^ WEB_SEED);
         let web = config.websocket.as_ref().map(bridge).transpose()?;
         Ok(ConsumerCore { life, counters, web })
@@ -76,6 +76,26 @@ impl ConsumerCore {
     /// Begins again after [`ConsumerCore::stop`] or a login that was refused for good.
     pub fn restart(&mut self, now: Nanos) {
         self.life.connector.restart(now);
+    }
+
+    /// The driver leaves in the socket what comes, or has not yet read what it left there: as long as that is so, the
+    /// server is not given up for silence, and no answer of it is late. To be said before each turn.
+    pub(super) fn hold_input(&mut self, now: Nanos, holds_input: bool) {
+        match &mut self.web {
+            None => self.life.hold_input(now, holds_input),
+            Some(web) => web.hold_input(&mut self.life, now, holds_input),
+        }
+    }
+
+    /// From now on it notes which items have ended, for [`ConsumerCore::take_ended`].
+    pub(super) fn note_ended(&mut self) {
+        self.life.session.watchlist.ended.get_or_insert_default();
+    }
+
+    /// The items that have ended, however, since this was asked last.
+    pub(super) fn take_ended(&mut self) -> impl Iterator<Item = ItemHandle> {
+        let ended = self.life.session.watchlist.ended.as_mut();
+        ended.into_iter().flat_map(|ended| ended.drain(..)).map(ItemHandle)
     }
 
     /// Whether nothing more is tried.

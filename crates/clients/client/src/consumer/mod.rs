@@ -17,6 +17,7 @@ mod losses;
 mod map;
 mod owned;
 mod posts;
+mod queue;
 mod reading;
 mod requests;
 mod sending;
@@ -38,7 +39,8 @@ pub use event::{
 pub use events::Events;
 pub use fields::{FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, UnreadableField};
 pub use map::{EntryFields, MapEntryView, MapEntryViews, MapView};
-pub use owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
+pub use owned::{Merged, OwnedEvent, OwnedItemEvent, OwnedOutcome};
+pub use queue::{QueueBound, QueueOverrun, QueueStats};
 pub use sending::{Capability, ConsumerSendError, GenericSpec, PostSpec};
 pub(crate) use spec::NAME_BYTES_MAX;
 pub use spec::{ItemHandle, ItemRequestSpec, ItemView, SubscribeError};
