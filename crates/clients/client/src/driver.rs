@@ -95,11 +95,6 @@ impl<E: Endpoint> Driver<E> {
         Ok(())
     }
 
-    /// Whether the last [`Driver::work`] has left something in the socket, perhaps.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.wire.has_unread()
-    }
-
     /// Waits until somebody wakes the poller, whatever socket and timers do.
     pub(crate) fn wait_for_waker(&mut self) -> io::Result<()> {
         self.wire.disarm(self.poller.registrar());

@@ -153,8 +153,6 @@ impl<S: SessionLayer, F: FnMut(S::Event<'_>)> Handler for Input<'_, S, F> {
 pub(crate) struct Lifecycle<S> {
     pub(crate) connector: Connector,
     pub(crate) session: S,
-    /// Answers may wait in the socket, which this side does not read for now: none of them is late.
-    pub(crate) holds_input: bool,
 }
 
 impl<S: SessionLayer> Lifecycle<S> {
@@ -169,15 +167,6 @@ impl<S: SessionLayer> Lifecycle<S> {
         self.connector.stop();
         sink(S::disconnected(self.connector.host(), DisconnectReason::Stopped, None));
         self.session.on_disconnected(now, sink);
-    }
-
-    /// This side leaves in the socket what comes, or has not yet read what it left there: until it says otherwise,
-    /// neither silence nor a missing answer is held against the server.
-    pub(crate) fn hold_input(&mut self, now: Nanos, holds_input: bool) {
-        self.holds_input = holds_input;
-        if holds_input && let Some((_, connection)) = self.connector.open_parts() {
-            connection.on_sign_of_life(now);
-        }
     }
 
     /// The connection, or the attempt at one, is over.
@@ -263,9 +252,7 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
         }
         let Some((_, connection)) = self.connector.open_parts() else { return };
         let kept = connection.on_wakeup(now).map_err(DisconnectReason::from);
-        let holds_input = self.holds_input;
-        let look = |()| if holds_input { Ok(()) } else { self.session.on_wakeup(now, connection.outbound(), sink) };
-        match kept.and_then(look) {
+        match kept.and_then(|()| self.session.on_wakeup(now, connection.outbound(), sink)) {
             Ok(()) => self.pump(now, sink),
             Err(reason) => {
                 connection.stop(Stop::Application);
@@ -286,12 +273,7 @@ impl<S: SessionLayer> Endpoint for Lifecycle<S> {
     }
 
     fn next_wakeup(&self) -> Nanos {
-        let due = match self.session.next_wakeup() {
-            // Its time-outs rest; what it has to send does not.
-            due if self.holds_input && due != Nanos::ZERO => Nanos::NEVER,
-            due => due,
-        };
-        self.connector.next_wakeup().min(due)
+        self.connector.next_wakeup().min(self.session.next_wakeup())
     }
 
     fn pending(&mut self) -> &[u8] {

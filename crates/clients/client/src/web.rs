@@ -274,10 +274,9 @@ impl WebBridge {
         self.on_disconnected(life, now, Disconnect::EndOfStream, sink);
     }
 
-    /// See [`Lifecycle::hold_input`].
-    pub(crate) fn hold_input(&mut self, life: &mut Lifecycle<Session>, now: Nanos, holds_input: bool) {
-        life.hold_input(now, holds_input);
-        if let Some(link) = self.link.as_mut().filter(|_| holds_input) {
+    /// The server lives, though nothing is read from it for now.
+    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+        if let Some(link) = &mut self.link {
             link.web.on_sign_of_life(now);
         }
     }

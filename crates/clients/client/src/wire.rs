@@ -34,8 +34,6 @@ pub(crate) struct Wire {
     is_broken: bool,
     /// The end of the stream follows what is pending.
     ends_output: bool,
-    /// The last look at the socket has not read it empty.
-    has_unread: bool,
 }
 
 /// How far a connection has come.
@@ -70,13 +68,7 @@ impl Wire {
             has_pending: false,
             is_broken: false,
             ends_output: false,
-            has_unread: false,
         }
-    }
-
-    /// Whether the last turn has left something in the socket, perhaps.
-    pub(crate) fn has_unread(&self) -> bool {
-        self.has_unread
     }
 
     /// The end of the stream is sent behind what is pending.
@@ -350,7 +342,6 @@ impl Wire {
         sink: &mut F,
     ) {
         let mut now = now;
-        self.has_unread = true;
         for at in 0..reads {
             if at > 0 {
                 now = clock::monotonic();
@@ -359,27 +350,19 @@ impl Wire {
                     return;
                 }
             }
-            let Some(Link::Stands(stream)) = &mut self.link else {
-                self.has_unread = false;
-                return;
-            };
+            let Some(Link::Stands(stream)) = &mut self.link else { return };
             let ended = match stream.read(&mut self.read_buffer) {
                 Ok(Moved::Bytes(count)) => {
                     core.on_bytes(now, &self.read_buffer[..count], sink);
                     if count < self.read_buffer.len() {
-                        self.has_unread = false;
                         return;
                     }
                     continue;
                 }
-                Ok(Moved::WouldBlock) => {
-                    self.has_unread = false;
-                    return;
-                }
+                Ok(Moved::WouldBlock) => return,
                 Ok(Moved::End) => Disconnect::EndOfStream,
                 Err(_) => Disconnect::SocketError,
             };
-            self.has_unread = false;
             self.drop_socket();
             return core.on_disconnected(now, ended, sink);
         }

@@ -309,7 +309,7 @@ impl Worker {
     }
 
     fn work(&mut self) -> io::Result<()> {
-        let (mut batch, mut reads, mut is_behind) = (Vec::new(), true, false);
+        let (mut batch, mut reads) = (Vec::new(), true);
         loop {
             for call in self.to_do.try_iter() {
                 call(&mut self.consumer);
@@ -317,8 +317,7 @@ impl Worker {
             // As long as a login lasts, its events are few, and its answers are read. Without one nothing is begun for
             // an application that does not even take what there is.
             let works = reads || self.consumer.is_logged_in();
-            is_behind = !reads || is_behind && self.consumer.has_unread();
-            self.consumer.hold_input(is_behind);
+            self.consumer.hold_input(!reads);
             let count = if works { self.turn(usize::from(reads), &mut batch) } else { 0 };
             self.forget_ended();
             reads = self.shared.is_room(count > 0);
@@ -346,9 +345,7 @@ impl Worker {
         let shared = &self.shared;
         let now = clock::monotonic();
         if self.merges {
-            return self
-                .consumer
-                .work_reading(reads, &mut |event| shared.lock().events.push(now, event));
+            return self.consumer.work_reading(reads, &mut |event| shared.lock().events.push(now, event));
         }
         let count = self.consumer.work_reading(reads, &mut |event| batch.push(OwnedEvent::from(event)));
         if !batch.is_empty() {

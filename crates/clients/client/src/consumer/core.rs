@@ -42,7 +42,7 @@ impl ConsumerCore {
         let mut plan = options.plan(&config.hosts, seed)?;
         plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters));
-        let life = Lifecycle { connector: Connector::new(plan), session, holds_input: false };
+        let life = Lifecycle { connector: Connector::new(plan), session };
         let bridge = |web| WebBridge::new(config, web, Arc::clone(&counters), seed ^ WEB_SEED);
         let web = config.websocket.as_ref().map(bridge).transpose()?;
         Ok(ConsumerCore { life, counters, web })
@@ -78,12 +78,18 @@ impl ConsumerCore {
         self.life.connector.restart(now);
     }
 
-    /// The driver leaves in the socket what comes, or has not yet read what it left there: as long as that is so, the
-    /// server is not given up for silence, and no answer of it is late. To be said before each turn.
+    /// The driver leaves in the socket what comes, or does so no more; to be said before each turn. As long as it does, the
+    /// server is not given up for silence, and no answer is late; afterwards answers have as much longer.
     pub(super) fn hold_input(&mut self, now: Nanos, holds_input: bool) {
-        match &mut self.web {
-            None => self.life.hold_input(now, holds_input),
-            Some(web) => web.hold_input(&mut self.life, now, holds_input),
+        self.life.session.patience.hold(now, holds_input);
+        if !holds_input {
+            return;
+        }
+        if let Some((_, connection)) = self.life.connector.open_parts() {
+            connection.on_sign_of_life(now);
+        }
+        if let Some(web) = &mut self.web {
+            web.on_sign_of_life(now);
         }
     }
 

@@ -261,10 +261,6 @@ impl Consumer {
         self.driver.core.hold_input(clock::monotonic(), holds_input);
     }
 
-    pub(super) fn has_unread(&self) -> bool {
-        self.driver.has_unread()
-    }
-
     pub(super) fn core(&mut self) -> &mut ConsumerCore {
         &mut self.driver.core
     }

@@ -16,6 +16,7 @@ mod item;
 mod losses;
 mod map;
 mod owned;
+mod patience;
 mod posts;
 mod queue;
 mod reading;

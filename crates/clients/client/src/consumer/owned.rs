@@ -160,7 +160,8 @@ pub struct OwnedItemEvent {
 /// What a merged event stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// How many updates. One that the server had merged counts as many as it said.
+    /// How many updates. One that the server had merged counts as many as it said. Of an image in several parts the
+    /// last has the number, and the others 0.
     pub updates: u64,
     /// How long the first of them had waited when the event was made of them: when the application came to it, or
     /// when something came that had to be behind it.

@@ -55,7 +55,7 @@ impl DialledConnection {
         assert!(!hosts.is_empty(), "a connection needs a host");
         let options = connect_options!(config, identity, config.message_max_bytes);
         let plan = options.plan(hosts, seed)?;
-        let life = Lifecycle { connector: Connector::new(plan), session: RawSession::new(counters), holds_input: false };
+        let life = Lifecycle { connector: Connector::new(plan), session: RawSession::new(counters) };
         let tls = config.tls.as_ref().map(ClientTlsConfig::load).transpose()?;
         Ok(DialledConnection { life, wire: Wire::new(config.read_buffer_bytes as usize, tls), is_read: true })
     }

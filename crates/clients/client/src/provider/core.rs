@@ -42,7 +42,7 @@ impl ProviderCore {
         let mut plan = options.plan(&config.hosts, seed)?;
         plan.prefer_interval = seconds(config.preferred_host_check_s);
         let session = Session::new(config, identity, Arc::clone(&counters))?;
-        Ok(ProviderCore { life: Lifecycle { connector: Connector::new(plan), session, holds_input: false }, counters })
+        Ok(ProviderCore { life: Lifecycle { connector: Connector::new(plan), session }, counters })
     }
 
     /// Takes a dictionary (a copy): fields can be put by their names, a value of another type than the

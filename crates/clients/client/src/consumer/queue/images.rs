@@ -6,7 +6,9 @@ use std::sync::Arc;
 use market::image::{FieldRules, Image};
 use market::{CachedItem, Conflated, ItemKey, RefreshForm, Scratch};
 use rdm::OwnedState;
-use rwf::{Conflation, DataType, Dictionary, Domain, FieldList, Key, Map, Msg, RefreshMsg, UpdateMsg, encode_to_vec};
+use rwf::{
+    Conflation, DataType, Dictionary, Domain, FieldList, Key, Map, Msg, RefreshMsg, UpdateMsg, encode_to_vec,
+};
 use units::Nanos;
 
 use super::QueueStats;
@@ -137,7 +139,8 @@ impl Images {
             stats.updates_not_merged += u64::from(place.is_some());
             return Intake::Event;
         };
-        let can_merge = self.dictionary.is_some() && item.rules_version == self.rules_version && item.can_merge(msg);
+        let can_merge =
+            self.dictionary.is_some() && item.rules_version == self.rules_version && item.can_merge(msg);
         let Some(place) = place.filter(|_| can_merge) else {
             stats.updates_not_merged += u64::from(place.is_some());
             let behind = self.seal(now, event.handle, place.is_some(), stats);
@@ -151,7 +154,8 @@ impl Images {
             item.image.track_changes(None);
         }
         let since = item.image.version();
-        let waiting = item.waiting.get_or_insert(Changes { place, since, received: 0, stands_for: 0, first_at: now });
+        let waiting =
+            item.waiting.get_or_insert(Changes { place, since, received: 0, stands_for: 0, first_at: now });
         if item.image.on_update(msg, &self.rules).is_err() || !item.image.has_all_updates() {
             // Malformed deep within: the event says so itself. What waited comes as an image, and nothing more is
             // merged before the next one from the server.
@@ -226,7 +230,7 @@ impl Images {
                 is_final: false,
                 message: message.into(),
                 dictionary: dictionary.clone(),
-                merged: (at == last).then_some(merged),
+                merged: Some(Merged { updates: if at == last { merged.updates } else { 0 }, ..merged }),
             })
         });
         let made = made.collect();

@@ -184,7 +184,8 @@ impl EventQueue {
                 }
                 Entry::Changes(handle) => {
                     let (keeps, stats) = (self.is_conflating, &mut self.stats);
-                    let made = self.images.as_mut().map(|images| images.changes_of(now, handle, keeps, stats));
+                    let made =
+                        self.images.as_mut().map(|images| images.changes_of(now, handle, keeps, stats));
                     let made = made.unwrap_or_default();
                     self.places -= 1;
                     self.bytes += made.iter().map(bytes_of).sum::<usize>();
@@ -201,14 +202,17 @@ impl EventQueue {
         self.is_conflating &= !self.entries.is_empty();
         self.bytes -= bytes_of(&event);
         if let OwnedEvent::Item(item) = &event {
-            self.stats.merged_events += u64::from(item.merged.is_some());
+            self.stats.merged_events += u64::from(item.merged.is_some_and(|merged| merged.updates > 0));
         }
         event
     }
 
     /// An item is gone: what would have been made of its changes is nobody's.
     pub(super) fn forget(&mut self, handle: ItemHandle) {
-        let Some(place) = self.images.as_mut().and_then(|images| images.forget(handle, &mut self.stats)) else { return };
+        let Some(place) = self.images.as_mut().and_then(|images| images.forget(handle, &mut self.stats))
+        else {
+            return;
+        };
         self.places -= 1;
         self.entries[(place - self.taken) as usize] = Entry::Void;
     }
