@@ -22,7 +22,7 @@ pub(super) struct Images {
     /// Of the dictionary that the last event came with.
     rules: FieldRules,
     dictionary: Option<Arc<Dictionary>>,
-    /// Rises with each dictionary: an image that was made by other rules is of no use.
+    /// Rises with other rules: an image that was made by those before is of no use.
     rules_version: u32,
     scratch: Scratch,
 }
@@ -107,11 +107,16 @@ impl Images {
             (None, None) => true,
             _ => false,
         };
-        if !is_same {
-            self.dictionary = dictionary.cloned();
-            self.rules = dictionary.map_or_else(FieldRules::default, |used| FieldRules::of(used));
+        if is_same {
+            return;
+        }
+        // Each connection brings a dictionary, which is mostly the same.
+        let rules = dictionary.map_or_else(FieldRules::default, |used| FieldRules::of(used));
+        if !rules.are_those_of(&self.rules) {
+            self.rules = rules;
             self.rules_version += 1;
         }
+        self.dictionary = dictionary.cloned();
     }
 
     fn take_refresh(&mut self, event: &ItemEvent<'_>, msg: &RefreshMsg<'_>) {

@@ -20,9 +20,14 @@ const RIPPLES: [(i16, i16); 2] = [(1, 2), (2, 3)];
 const TEXT: i16 = 4;
 const FIELDS: u64 = 6;
 
-fn dictionary() -> Arc<Dictionary> {
+/// With `more` it has a field that nobody sends, by other rules than all the others.
+fn dictionary(more: bool) -> Arc<Dictionary> {
     let mut dictionary = Dictionary::new();
     dictionary.load_fields(DICTIONARY).expect("well written");
+    if more {
+        let field = b"F \"F\" 9 NULL ALPHANUMERIC 30 RMTES_STRING 30\n";
+        dictionary.load_fields(field).expect("well written");
+    }
     Arc::new(dictionary)
 }
 
@@ -148,7 +153,7 @@ impl World {
             rng,
             queue: EventQueue::new(bounds),
             service: "S".into(),
-            dictionary: dictionary(),
+            dictionary: dictionary(false),
             items: Vec::new(),
             now: Nanos(1),
             sent: 0,
@@ -370,7 +375,7 @@ impl World {
                 self.items[index].single.clear();
                 self.subscribe();
             }
-            10 if self.rng.chance(0.3) => self.dictionary = dictionary(),
+            10 if self.rng.chance(0.5) => self.dictionary = dictionary(self.rng.chance(0.3)),
             _ => self.update(index),
         }
     }
@@ -546,6 +551,20 @@ fn changes_come_in_the_order_in_which_items_changed_first_and_say_how_many_updat
     );
     small.update(0, &field(5, 9));
     assert_eq!(shown(&mut small.world.queue), ["S N0 update: D=9"], "each update is an event again");
+}
+
+#[test]
+fn a_dictionary_that_says_the_same_of_fields_lets_merging_go_on_and_another_waits_for_the_next_image() {
+    let mut small = Small::new(&[DataType::FIELD_LIST], conflating(1));
+    small.refresh(0, &field(5, 0));
+    small.world.dictionary = dictionary(false);
+    small.update(0, &field(5, 1));
+    small.world.dictionary = dictionary(true);
+    small.update(0, &field(5, 2));
+    small.refresh(0, &field(5, 3));
+    small.update(0, &field(5, 4));
+    let stats = small.world.queue.stats();
+    assert_eq!((stats.updates_merged, stats.updates_not_merged), (2, 1), "{stats:?}");
 }
 
 #[test]
