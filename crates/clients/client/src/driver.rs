@@ -95,6 +95,13 @@ impl<E: Endpoint> Driver<E> {
         Ok(())
     }
 
+    /// Waits until somebody wakes the poller, whatever socket and timers do.
+    pub(crate) fn wait_for_waker(&mut self) -> io::Result<()> {
+        self.wire.disarm(self.poller.registrar());
+        self.poller.wait(None)?.for_each(drop);
+        Ok(())
+    }
+
     /// When [`Driver::work`] is to be called whatever the socket does.
     pub(crate) fn next_wakeup(&self) -> Nanos {
         self.wire.next_wakeup(&self.core)

@@ -73,6 +73,9 @@
 //! # }
 //! ```
 //!
+//! The queue is bounded. [`Consumer::into_channel_with`] says what happens when the application takes less than
+//! comes: reading stops, updates are merged, or the session ends ([`WhenFull`]).
+//!
 //! # In callbacks
 //!
 //! The fastest way: [`Consumer::dispatch`] lends each event to a closure, and an update allocates nothing.
@@ -292,6 +295,15 @@
 //! not there (`newcomer::a_wrong_port_or_host_is_an_event_that_says_where_why_and_what_to_look_at`); errors are
 //! readable where `main` prints them (`newcomer::errors_are_readable_where_main_prints_them`).
 //!
+//! **Applications that cannot keep up.** A channel stops reading, merges updates or ends, as [`QueueConfig`] says.
+//! - Whoever takes merged updates late has at each event what one has who was given everything, and nothing but
+//!   updates is merged
+//!   (`consumer::queue::tests::an_application_that_takes_late_has_what_one_has_that_is_given_everything`). A channel
+//!   that conflates reads on (`channel::a_channel_that_conflates_reads_on_and_gives_the_newest_values`).
+//! - While nothing is read, the connection stays and no answer is late
+//!   (`channel::a_channel_that_blocks_keeps_its_connection_and_takes_no_answer_for_late`).
+//! - A channel that fails names the bound (`channel::a_channel_that_fails_gives_what_came_and_names_the_bound`).
+//!
 //! **Bounds.** Items, posts, backlog, messages, dictionary and the queue of a channel have limits
 //! (`items::what_cannot_be_subscribed_is_refused_with_the_reason`,
 //! `items::a_hundred_thousand_items_wait_for_room_in_the_backlog_and_all_are_asked_for`,
@@ -328,16 +340,17 @@ mod wire;
 
 pub use self::config::{
     ClientTlsConfig, ConsumerConfig, DictionaryMode, HostPort, HostPortError, InteractiveConfig,
-    ProviderConfig, ProviderServiceConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
-    WebSocketConfig,
+    ProviderConfig, ProviderServiceConfig, QueueConfig, StandbyMode, StandbyServerConfig, WarmStandbyConfig,
+    WebSocketConfig, WhenFull,
 };
 pub use connector::{Attempt, Socket};
 pub use consumer::{
     Capability, Consumer, ConsumerChannel, ConsumerCore, ConsumerEvent, ConsumerSendError, DictionaryFault,
     EntryFields, Events, FieldId, FieldRef, FieldView, Fields, FieldsOrRaw, GenericSpec, ItemEvent,
-    ItemHandle, ItemMsg, ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, OwnedEvent,
-    OwnedItemEvent, OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, ServerEvent, ServiceChange,
-    ServiceEvent, StandbyConsumer, StandbyCore, SubscribeError, UnreadableField,
+    ItemHandle, ItemMsg, ItemRequestSpec, ItemView, MapEntryView, MapEntryViews, MapView, Merged, OwnedEvent,
+    OwnedItemEvent, OwnedOutcome, PostEvent, PostId, PostOutcome, PostSpec, QueueBound, QueueOverrun,
+    QueueStats, ServerEvent, ServiceChange, ServiceEvent, StandbyConsumer, StandbyCore, SubscribeError,
+    UnreadableField,
 };
 pub use dialled::{DialledConfig, DialledConnection, DialledEvent};
 pub use driver::StartError;

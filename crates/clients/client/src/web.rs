@@ -274,6 +274,13 @@ impl WebBridge {
         self.on_disconnected(life, now, Disconnect::EndOfStream, sink);
     }
 
+    /// The server lives, though nothing is read from it for now.
+    pub(crate) fn on_sign_of_life(&mut self, now: Nanos) {
+        if let Some(link) = &mut self.link {
+            link.web.on_sign_of_life(now);
+        }
+    }
+
     pub(crate) fn on_wakeup(
         &mut self,
         life: &mut Lifecycle<Session>,

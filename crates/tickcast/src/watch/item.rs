@@ -142,6 +142,7 @@ pub(super) mod tests {
             is_final: false,
             message: encode_to_vec(|w| msg.encode(w)).expect("small").into(),
             dictionary: Some(Arc::new(dictionary)),
+            merged: None,
         }
     }
 

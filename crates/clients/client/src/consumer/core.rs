@@ -78,6 +78,32 @@ impl ConsumerCore {
         self.life.connector.restart(now);
     }
 
+    /// The driver leaves in the socket what comes, or does so no more; to be said before each turn. As long as it does, the
+    /// server is not given up for silence, and no answer is late; afterwards answers have as much longer.
+    pub(super) fn hold_input(&mut self, now: Nanos, holds_input: bool) {
+        self.life.session.patience.hold(now, holds_input);
+        if !holds_input {
+            return;
+        }
+        if let Some((_, connection)) = self.life.connector.open_parts() {
+            connection.on_sign_of_life(now);
+        }
+        if let Some(web) = &mut self.web {
+            web.on_sign_of_life(now);
+        }
+    }
+
+    /// From now on it notes which items have ended, for [`ConsumerCore::take_ended`].
+    pub(super) fn note_ended(&mut self) {
+        self.life.session.watchlist.ended.get_or_insert_default();
+    }
+
+    /// The items that have ended, however, since this was asked last.
+    pub(super) fn take_ended(&mut self) -> impl Iterator<Item = ItemHandle> {
+        let ended = self.life.session.watchlist.ended.as_mut();
+        ended.into_iter().flat_map(|ended| ended.drain(..)).map(ItemHandle)
+    }
+
     /// Whether nothing more is tried.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -6,7 +6,7 @@ use rdm::directory::Service;
 use rwf::{DataType, Dictionary};
 
 use super::event::{ConsumerEvent, DictionaryFault, ItemEvent, ItemMsg, PostOutcome, ServiceChange};
-use super::owned::{OwnedEvent, OwnedItemEvent, OwnedOutcome};
+use super::owned::{Merged, OwnedEvent, OwnedItemEvent, OwnedOutcome};
 use crate::{HostPort, shown};
 
 impl fmt::Display for ConsumerEvent<'_> {
@@ -45,6 +45,7 @@ impl fmt::Display for OwnedEvent {
             }
             Self::Posted { id, outcome, .. } => write!(f, "post {}: {outcome}", id.0),
             Self::Item(event) => event.fmt(f),
+            Self::QueueFull(overrun) => overrun.fmt(f),
         }
     }
 }
@@ -73,8 +74,11 @@ impl fmt::Display for ItemEvent<'_> {
 }
 
 impl fmt::Display for OwnedItemEvent {
-    /// As [`ItemEvent`] is shown.
+    /// As [`ItemEvent`] is shown; `(37 updates, 120 ms)` stands before a merged one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Merged { updates, waited }) = self.merged {
+            write!(f, "({updates} updates, {} ms) ", waited.as_millis())?;
+        }
         self.view(|event| event.fmt(f))
     }
 }

@@ -256,9 +256,23 @@ impl Consumer {
         self.driver.work(reads, on_event)
     }
 
+    /// See [`ConsumerCore::hold_input`].
+    pub(super) fn hold_input(&mut self, holds_input: bool) {
+        self.driver.core.hold_input(clock::monotonic(), holds_input);
+    }
+
+    pub(super) fn core(&mut self) -> &mut ConsumerCore {
+        &mut self.driver.core
+    }
+
     /// Waits until there is something to do; not for the socket unless `reads`.
     pub(super) fn wait(&mut self, reads: bool) -> io::Result<()> {
         self.driver.wait(reads, Nanos::NEVER, clock::monotonic())
+    }
+
+    /// Waits for the waker alone.
+    pub(super) fn wait_for_waker(&mut self) -> io::Result<()> {
+        self.driver.wait_for_waker()
     }
 }
 

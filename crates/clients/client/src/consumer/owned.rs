@@ -16,6 +16,7 @@ use super::event::{
     ServiceChange,
 };
 use super::fields::{FieldRef, FieldScan};
+use super::queue::QueueOverrun;
 use super::{FieldId, ItemHandle};
 use crate::{DisconnectReason, HostPort};
 
@@ -94,6 +95,9 @@ pub enum OwnedEvent {
     },
     /// See [`ConsumerEvent::Item`].
     Item(OwnedItemEvent),
+    /// The queue of a [`ConsumerChannel`](crate::ConsumerChannel) was full, and
+    /// [`WhenFull::Fail`](crate::WhenFull::Fail) was chosen: the session has ended, and nothing more comes.
+    QueueFull(QueueOverrun),
 }
 
 /// A [`PostOutcome`] that owns its words.
@@ -148,6 +152,20 @@ pub struct OwnedItemEvent {
     pub message: Box<[u8]>,
     /// The dictionary in use when it came.
     pub dictionary: Option<Arc<Dictionary>>,
+    /// Set if it was made of updates that waited for the application ([`WhenFull::Conflate`](crate::WhenFull::Conflate)):
+    /// of how many, and since when.
+    pub merged: Option<Merged>,
+}
+
+/// What a merged event stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merged {
+    /// How many updates. One that the server had merged counts as many as it said. Of an image in several parts the
+    /// last has the number, and the others 0.
+    pub updates: u64,
+    /// How long the first of them had waited when the event was made of them: when the application came to it, or
+    /// when something came that had to be behind it.
+    pub waited: Duration,
 }
 
 impl From<ConsumerEvent<'_>> for OwnedEvent {
@@ -203,6 +221,7 @@ impl ItemEvent<'_> {
             is_final: self.is_final,
             message: self.bytes.map_or_else(|| encoded(self.msg), Into::into),
             dictionary: self.dictionary.cloned(),
+            merged: None,
         }
     }
 }

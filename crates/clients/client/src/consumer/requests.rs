@@ -162,13 +162,17 @@ impl Watchlist {
     }
 
     /// Looks after answers that are due and items that have rested.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
+    pub(crate) fn on_wakeup(&mut self, now: Nanos) {
         self.forget_batches(now);
         while let Some((_, slot)) = self.rests_due.pop_front_if(|(due, _)| *due <= now) {
             if self.items.get(slot).is_some_and(|item| item.phase == Phase::Resting) {
                 self.enqueue(slot);
             }
         }
+    }
+
+    /// Gives up the requests whose answers are overdue.
+    pub(crate) fn on_answers_due(&mut self, now: Nanos, lookup: Lookup<'_>, sink: &mut ConsumerSink<'_>) {
         while let Some((_, stream_id)) = self.answers_due.pop_front_if(|(due, _)| *due <= now) {
             let asked = self.streams.get(stream_id).and_then(|place| self.items.at_mut(place));
             if let Some((slot, item)) = asked
@@ -183,8 +187,12 @@ impl Watchlist {
 
     /// When [`Watchlist::on_wakeup`] has something to do.
     pub(crate) fn next_wakeup(&self) -> Nanos {
-        let due = |first: Option<Nanos>| first.unwrap_or(Nanos::NEVER);
-        due(self.answers_due.front().map(|due| due.0)).min(due(self.rests_due.front().map(|due| due.0)))
+        self.rests_due.front().map_or(Nanos::NEVER, |due| due.0)
+    }
+
+    /// When [`Watchlist::on_answers_due`] has something to do.
+    pub(crate) fn answers_due(&self) -> Nanos {
+        self.answers_due.front().map_or(Nanos::NEVER, |due| due.0)
     }
 }
 

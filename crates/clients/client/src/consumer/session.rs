@@ -15,6 +15,7 @@ use units::Nanos;
 use super::dictionary::{DictionarySource, Progress};
 use super::event::{ConsumerEvent, ConsumerSink, ServiceChange, ServiceEvent};
 use super::fields::FieldIndex;
+use super::patience::Patience;
 use super::posts::Posts;
 use super::standby::Roles;
 use super::streams::DIRECTORY_STREAM_ID;
@@ -62,6 +63,7 @@ pub(crate) struct Session {
     /// What the server can do, as its login says.
     pub(super) features: Features,
     pub(super) posts: Posts,
+    pub(super) patience: Patience,
     pub(super) message: Encoding,
     /// All items are to be paused.
     pub(super) is_paused: bool,
@@ -107,6 +109,7 @@ impl Session {
             index: FieldIndex::default(),
             features: Features::default(),
             posts: Posts::new(config.posts_max, Duration::from_millis(config.post_timeout_ms.into())),
+            patience: Patience::default(),
             message: Encoding::default(),
             is_paused: false,
             is_login_due: false,
@@ -410,21 +413,27 @@ impl SessionLayer for Session {
         out: &mut Outbound,
         sink: &mut ConsumerSink<'_>,
     ) -> Result<(), DisconnectReason> {
+        let judges = self.patience.judges(now);
         match self.stage {
-            Stage::LoggingIn { deadline } if deadline <= now => {
+            Stage::LoggingIn { deadline } if judges && deadline <= now => {
                 Err(DisconnectReason::LoginTimeout { limit_ms: self.login_timeout_ms })
             }
-            Stage::Browsing { deadline } if deadline <= now => {
+            Stage::Browsing { deadline } if judges && deadline <= now => {
                 Err(DisconnectReason::DirectoryTimeout { limit_ms: self.directory_timeout_ms })
             }
             Stage::Ready => {
-                let progress = self.dictionary.on_wakeup(now, out);
-                self.on_dictionary(now, progress, out, sink);
+                if judges {
+                    let progress = self.dictionary.on_wakeup(now, out);
+                    self.on_dictionary(now, progress, out, sink);
+                }
                 let progress = self.dictionary.look(now, &self.directory, &mut self.watchlist.streams, out);
                 self.on_dictionary(now, progress, out, sink);
                 let lookup = lookup!(self);
-                self.watchlist.on_wakeup(now, lookup, sink);
-                self.posts.on_wakeup(now, &self.counters, sink);
+                self.watchlist.on_wakeup(now);
+                if judges {
+                    self.watchlist.on_answers_due(now, lookup, sink);
+                    self.posts.on_wakeup(now, &self.counters, sink);
+                }
                 Ok(())
             }
             Stage::Down | Stage::LoggingIn { .. } | Stage::Browsing { .. } => Ok(()),
@@ -450,10 +459,12 @@ impl SessionLayer for Session {
     fn next_wakeup(&self) -> Nanos {
         match self.stage {
             Stage::Down => Nanos::NEVER,
-            Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => deadline,
+            Stage::LoggingIn { deadline } | Stage::Browsing { deadline } => self.patience.due(deadline),
             Stage::Ready if self.can_pump() => Nanos::ZERO,
             Stage::Ready => {
-                self.dictionary.next_wakeup().min(self.watchlist.next_wakeup()).min(self.posts.next_wakeup())
+                let answers = self.watchlist.answers_due().min(self.posts.next_wakeup());
+                let answers = self.dictionary.next_wakeup().min(answers);
+                self.patience.due(answers).min(self.watchlist.next_wakeup())
             }
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Watchlist {
     pub(super) is_held: bool,
     /// There may be something to send.
     pub(super) is_pump_due: bool,
+    /// Items that have ended, if somebody wants to know, until he has taken them.
+    pub(super) ended: Option<Vec<Slot>>,
     pub(super) counters: Arc<ConsumerSession>,
 }
 
@@ -115,6 +117,7 @@ impl Watchlist {
             last_batch: 0,
             is_held: false,
             is_pump_due: false,
+            ended: None,
             counters,
         }
     }
@@ -241,6 +244,9 @@ impl Watchlist {
     pub(super) fn remove(&mut self, slot: Slot) {
         self.leave_stream(slot, Phase::Waiting);
         if let Some(item) = self.items.remove(slot) {
+            if let Some(ended) = &mut self.ended {
+                ended.push(slot);
+            }
             let key = (item.service, item.domain, item.name);
             if self.keys.get(&key) == Some(&slot) {
                 self.keys.remove(&key);

@@ -1,5 +1,6 @@
 //! Consumer and provider against servers that are scripted, recorded, or real sockets.
 
+mod channel;
 mod consumers;
 mod dialled;
 mod dictionary;

@@ -160,6 +160,7 @@ fn owned(message: Vec<u8>, dictionary: Option<Dictionary>) -> OwnedItemEvent {
         is_final: false,
         message: message.into(),
         dictionary: dictionary.map(Arc::new),
+        merged: None,
     }
 }
 

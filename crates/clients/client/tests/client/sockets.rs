@@ -53,7 +53,7 @@ impl TestServer {
         TestServer::start_with(ServerConfig::default())
     }
 
-    fn start_with(config: ServerConfig) -> TestServer {
+    pub(crate) fn start_with(config: ServerConfig) -> TestServer {
         let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let (orders, to_do) = mpsc::channel();
@@ -83,7 +83,7 @@ impl TestServer {
     }
 
     /// The next message that is about an item.
-    fn hear(&self) -> Vec<u8> {
+    pub(crate) fn hear(&self) -> Vec<u8> {
         loop {
             let bytes = self.heard.recv_timeout(LIMIT).expect("a message comes in time");
             if Msg::parse(&bytes).is_ok_and(|msg| rdm::item::has_items(msg.domain())) {
@@ -148,8 +148,10 @@ fn serve(
                 Order::Cut => peer = None,
                 Order::Deaf(is_deaf) => deaf = is_deaf,
                 Order::Say(bytes) => {
-                    let peer = peer.as_mut().expect("somebody is connected");
-                    peer.connection.outbound().push(&bytes).expect("room");
+                    // A client may have gone meanwhile.
+                    if let Some(peer) = peer.as_mut() {
+                        peer.connection.outbound().push(&bytes).expect("room");
+                    }
                 }
             }
         }
@@ -204,7 +206,7 @@ impl Peer {
     }
 }
 
-fn config(server: &TestServer) -> ConsumerConfig {
+pub(crate) fn config(server: &TestServer) -> ConsumerConfig {
     ConsumerConfig {
         hosts: server.hosts(),
         reconnect_delay_min_ms: 1,

@@ -72,6 +72,13 @@ impl FieldRules {
         Arc::make_mut(&mut self.fields).ripples_to.insert(from, to);
     }
 
+    /// Whether both treat every field alike.
+    #[must_use]
+    pub fn are_those_of(&self, other: &FieldRules) -> bool {
+        let (ours, theirs) = (&self.fields, &other.fields);
+        Arc::ptr_eq(ours, theirs) || ours.rmtes == theirs.rmtes && ours.ripples_to == theirs.ripples_to
+    }
+
     #[inline]
     pub(super) fn fields(&self) -> &Arc<RuleTable> {
         &self.fields
@@ -101,5 +108,23 @@ impl RuleTable {
 
     pub(super) fn ripples_to(&self, id: i16) -> Option<i16> {
         self.ripples_to.get(&id).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_the_same_if_they_treat_every_field_alike() {
+        let rules = |rmtes: i16, to: i16| {
+            let mut rules = FieldRules::default();
+            rules.set_rmtes(rmtes);
+            rules.set_ripple(5, to);
+            rules
+        };
+        assert!(rules(3, 6).are_those_of(&rules(3, 6)) && rules(3, 6).are_those_of(&rules(3, 6).clone()));
+        assert!(!rules(3, 6).are_those_of(&rules(4, 6)) && !rules(3, 6).are_those_of(&rules(3, 7)));
+        assert!(!rules(3, 6).are_those_of(&FieldRules::default()));
     }
 }
