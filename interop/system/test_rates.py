@@ -73,7 +73,7 @@ class Narrow(SystemTest):
         cls.distributor = cls.system_.source_distributor()
         one = '{ name = "narrow", users = ["narrow-*"], bytes_per_second = 32_768 }'
         cls.p2ps = cls.system_.p2ps(sets={'p2ps.class': '[%s]' % one})
-        cls.feed = cls.system_.feed(speed='8', delay_ms=3000)
+        cls.feed = cls.system_.feed(speed='16', delay_ms=3000)
         cls.fast = cls.system_.native(cls.p2ps)
         options, conflated = ['--user', 'narrow-1'], {'is_conflated': True}
         websocket = ['--websocket', '--user', 'narrow-2']
