@@ -3,19 +3,19 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use config::Loaded;
 use counters::Registry;
-use daemon::StatusError;
+use daemon::{DaemonThread, Described, StatusError};
 use net::counters_file::{CountersFile, CountersFileOptions};
-use net::{Heartbeat, Registrar, Token, Waker};
-use serde_json::Value;
+use net::{Registrar, Token, Waker, clock};
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::admin::{self, NoStatus};
+use crate::admin::{self, Disconnect, NoStatus};
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};
@@ -208,31 +208,78 @@ pub(crate) fn start_admin(
     config: &AdminConfig,
     registry: &Registry,
     stop: &Stop,
-    threads: Vec<(String, Heartbeat)>,
-    status: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+    described: &Described,
 ) -> Result<(), Failure> {
-    let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));
+    let threads = described.threads();
+    for DaemonThread { name, load, .. } in &threads {
+        registry.register_optional(&[("thread", name)], load.clone());
+    }
+    let hearts = threads.iter().map(|thread| (thread.name.clone(), thread.heartbeat.clone())).collect();
+    let alive = Alive::new(hearts, Duration::from_millis(config.turn_limit_ms.into()));
     if let Some(port) = config.port {
         let address = SocketAddrV4::new(config.interface, port);
-        let (alive, status) = (alive.clone(), Arc::new(status));
-        let (described, ending) = (status.clone(), stop.clone());
+        let (alive, ending) = (alive.clone(), stop.clone());
+        let (to_describe, to_be_ready, to_order) = (described.clone(), described.clone(), described.clone());
+        let process =
+            Process { threads, started_at: Instant::now(), disconnects: config.allows_disconnects() };
+        let is_open = process.disconnects && !config.interface.is_loopback();
         let daemon = admin::Daemon {
+            disconnect: process
+                .disconnects
+                .then(|| -> Disconnect { Arc::new(move |order| to_order.order(order)) }),
             status: Arc::new(move |query| {
-                status(query).map_err(|error| match error {
+                let described = to_describe.ask(query).map(|described| process.describe_with(described));
+                described.map_err(|error| match error {
                     StatusError::Query(error) => NoStatus::Refused(error.to_string()),
                     error => NoStatus::Busy(error.to_string()),
                 })
             }),
             health: Arc::new(move || alive.stuck()),
-            ready: Arc::new(move || health::not_ready(ending.is_set(), || described("").unwrap_or_default())),
+            ready: Arc::new(move || {
+                health::not_ready(ending.is_set(), || to_be_ready.ask("").unwrap_or_default())
+            }),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
         tracing::info!(%address, "admin: /health /ready /metrics /status");
+        if is_open {
+            tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect clients");
+        }
     }
     if let Err(error) = notify::start(alive, stop) {
         tracing::warn!(%error, "systemd cannot be told that the daemon is ready (NOTIFY_SOCKET)");
     }
     Ok(())
+}
+
+/// What of a process its roles do not know.
+struct Process {
+    threads: Vec<DaemonThread>,
+    started_at: Instant,
+    disconnects: bool,
+}
+
+impl Process {
+    /// Adds it to a description, if there is one.
+    fn describe_with(&self, mut described: Value) -> Value {
+        if let Value::Object(described) = &mut described {
+            described.insert("process".to_owned(), self.describe());
+        }
+        described
+    }
+
+    fn describe(&self) -> Value {
+        let thread = |DaemonThread { name, heartbeat, load }: &DaemonThread| {
+            json!({
+                "name": name, "turns": load.turns.get(), "working_ns": load.working_ns.get(),
+                "waiting_ns": load.waiting_ns.get(), "silent_ms": heartbeat.silence().as_millis() as u64,
+            })
+        };
+        json!({
+            "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
+            "uptime_ms": self.started_at.elapsed().as_millis() as u64, "monotonic_ns": clock::monotonic().0,
+            "disconnects": self.disconnects, "threads": self.threads.iter().map(thread).collect::<Vec<Value>>(),
+        })
+    }
 }
 
 /// Publishes the counters in a file until the result is dropped, if a directory is configured. A daemon whose

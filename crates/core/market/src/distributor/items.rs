@@ -26,6 +26,7 @@ use super::sweep::Cleanups;
 use super::timers::Timers;
 use super::unknown::UnknownItems;
 use crate::backbone::{Kind, LinkDown, StreamMsg};
+use crate::busiest::Busiest;
 use crate::cached::{CachedItem, RefreshForm, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -37,6 +38,7 @@ pub(super) struct Items {
     pub(super) suppliers: Suppliers,
     pub(super) links: Links,
     pub(super) table: Slab<Item>,
+    pub(super) busiest: Busiest,
     by_key: HashMap<Box<[u8]>, usize>,
     /// Items that peers want and no provider has published yet.
     pub(super) unknown: UnknownItems,
@@ -62,6 +64,7 @@ impl Items {
             suppliers,
             links: Links::new(Arc::clone(config), Arc::clone(&counters)),
             table: Slab::new(),
+            busiest: Busiest::default(),
             by_key: HashMap::new(),
             unknown: UnknownItems::default(),
             timers: Timers::default(),
@@ -215,6 +218,7 @@ impl Items {
             key: key.to_owned(),
             swept: self.cleanups.last_sweep(),
             cached: CachedItem::new(ripples),
+            version_seen: 0,
             id: None,
             peers: Vec::new(),
             waiting: Vec::new(),

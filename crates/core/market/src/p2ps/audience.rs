@@ -287,6 +287,10 @@ struct Newcomers {
 }
 
 impl Newcomers {
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+
     fn add(&mut self, newcomer: Newcomer) {
         if let Some(index) = &mut self.index {
             index.insert(newcomer.watcher, self.all.len() as u32);
@@ -465,6 +469,12 @@ impl Audience {
             self.add(watcher, form, is_paused);
         }
         changes
+    }
+
+    /// How many streams there are.
+    pub(super) fn len(&self) -> usize {
+        let groups = [&self.active, &self.paused, &self.due, &self.changed];
+        groups.map(|groups| groups.count).iter().sum::<usize>() + self.newcomers.len()
     }
 
     /// The streams that get updates, by form.

@@ -23,6 +23,7 @@ use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
 use super::sweep::Cleanups;
+use crate::busiest::Busiest;
 use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -35,6 +36,7 @@ pub(super) struct WatchedItems {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) table: Slab<Item>,
+    pub(super) busiest: Busiest,
     by_key: HashMap<Box<[u8]>, usize>,
     next_serial: u64,
     pub(super) recovery: Requests,
@@ -63,6 +65,7 @@ impl WatchedItems {
             clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
             conversations: Conversations::new(Arc::clone(counters)),
             table: Slab::new(),
+            busiest: Busiest::default(),
             by_key: HashMap::new(),
             next_serial: 0,
             recovery: Requests::default(),
