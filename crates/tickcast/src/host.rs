@@ -220,8 +220,12 @@ pub(crate) fn start_admin(
         let address = SocketAddrV4::new(config.interface, port);
         let (alive, ending) = (alive.clone(), stop.clone());
         let (to_describe, to_be_ready, to_order) = (described.clone(), described.clone(), described.clone());
-        let process =
-            Process { threads, started_at: Instant::now(), disconnects: config.allows_disconnects() };
+        let process = Process {
+            threads,
+            started_at: Instant::now(),
+            disconnects: config.allows_disconnects(),
+            images: config.shows_images(),
+        };
         let is_open = process.disconnects && !config.interface.is_loopback();
         let daemon = admin::Daemon {
             disconnect: process
@@ -256,11 +260,18 @@ struct Process {
     threads: Vec<DaemonThread>,
     started_at: Instant,
     disconnects: bool,
+    images: bool,
 }
+
+/// What stands in place of an image that is not shown.
+const HIDDEN: &str = "not shown here: admin.images = true shows it";
 
 impl Process {
     /// Adds it to a description, if there is one.
     fn describe_with(&self, mut described: Value) -> Value {
+        if !self.images {
+            hide_image(&mut described);
+        }
         if let Value::Object(described) = &mut described {
             described.insert("process".to_owned(), self.describe());
         }
@@ -279,6 +290,17 @@ impl Process {
             "uptime_ms": self.started_at.elapsed().as_millis() as u64, "monotonic_ns": clock::monotonic().0,
             "disconnects": self.disconnects, "threads": self.threads.iter().map(thread).collect::<Vec<Value>>(),
         })
+    }
+}
+
+/// Takes the image out of a description of one role, or of several.
+fn hide_image(described: &mut Value) {
+    let Value::Object(parts) = described else { return };
+    if let Some(Value::Object(item)) = parts.get_mut("item") {
+        item.insert("image".to_owned(), json!(HIDDEN));
+    }
+    if !parts.contains_key("role") {
+        parts.values_mut().for_each(hide_image);
     }
 }
 
@@ -319,6 +341,43 @@ mod tests {
         assert!(taken.contains("14002: Address already in use\np2ps.rssl_port chooses the port"), "{taken}");
         let other = said("cannot listen on 0.0.0.0:1400: Address already in use");
         assert!(!other.contains("chooses"), "{other}");
+    }
+
+    fn process(config: &AdminConfig) -> Process {
+        let (disconnects, images) = (config.allows_disconnects(), config.shows_images());
+        let threads = vec![DaemonThread::new("p2ps", net::Heartbeat::default())];
+        Process { threads, started_at: Instant::now(), disconnects, images }
+    }
+
+    #[test]
+    fn what_changes_or_shows_more_is_open_on_loopback_alone_unless_it_is_said() {
+        let local = AdminConfig::default();
+        let wide = AdminConfig { interface: std::net::Ipv4Addr::UNSPECIFIED, ..AdminConfig::default() };
+        let open = AdminConfig { disconnects: Some(true), images: Some(true), ..wide.clone() };
+        let shut = AdminConfig { disconnects: Some(false), images: Some(false), ..local.clone() };
+        let may = |config: &AdminConfig| (config.allows_disconnects(), config.shows_images());
+        assert_eq!(
+            [local, wide, open, shut].map(|config| may(&config)),
+            [(true, true), (false, false), (true, true), (false, false)]
+        );
+    }
+
+    #[test]
+    fn a_description_has_the_process_and_an_image_only_where_it_may_be_shown() {
+        let wide = AdminConfig { interface: std::net::Ipv4Addr::UNSPECIFIED, ..AdminConfig::default() };
+        let p2ps = json!({"role": "p2ps", "item": {"name": "X", "image": ["BID: 1"]}});
+        let shown = process(&AdminConfig::default()).describe_with(p2ps.clone());
+        assert_eq!(
+            (&shown["item"], &shown["process"]["threads"][0]["name"]),
+            (&p2ps["item"], &json!("p2ps"))
+        );
+        let demo = json!({"source_distributor": {"role": "source-distributor"}, "p2ps": p2ps});
+        for hidden in
+            [process(&wide).describe_with(p2ps.clone()), process(&wide).describe_with(demo)["p2ps"].clone()]
+        {
+            assert_eq!(hidden["item"], json!({"name": "X", "image": HIDDEN}));
+        }
+        assert_eq!(process(&wide).describe_with(Value::Null), Value::Null, "it has not described itself yet");
     }
 
     #[test]

@@ -23,12 +23,12 @@ pub(crate) fn describe_services(core: &PointToPoint) -> Value {
             "items": known.items, "sequence": known.sequence,
         })
     };
-    core.service_infos().map(service).collect()
+    core.inspect().services().map(service).collect()
 }
 
 /// What has gone in and out since the start.
 pub(crate) fn describe_counts(core: &PointToPoint) -> Value {
-    let counted = core.counters();
+    let counted = core.inspect().counters();
     json!({
         "stream_messages_in": counted.stream_messages_in.get(), "updates_in": counted.updates_in.get(),
         "updates_out": counted.updates_out.get(), "updates_conflated": counted.updates_conflated.get(),
@@ -53,22 +53,22 @@ pub(crate) fn describe_items(now: Nanos, query: &Query, core: &mut PointToPoint,
 
 fn describe_key(core: &PointToPoint, key: &OwnedKey) -> Value {
     json!({
-        "service": core.service_name(key.service), "domain": key.domain.0, "name": String::from_utf8_lossy(&key.name),
+        "service": core.inspect().service_name(key.service), "domain": key.domain.0, "name": String::from_utf8_lossy(&key.name),
     })
 }
 
 fn describe_busy(core: &PointToPoint, key: &OwnedKey, updates_per_1000_s: u64) -> Value {
     let mut described = describe_key(core, key);
     described["updates_per_second"] = json!(updates_per_1000_s as f64 / 1000.0);
-    described["watchers"] = json!(core.watcher_count(key));
+    described["watchers"] = json!(core.inspect().watcher_count(key));
     described
 }
 
 fn describe_item(core: &PointToPoint, service: Option<&str>, domain: Domain, name: &str) -> Option<Value> {
-    let item = core.item_info(service, domain, name.as_bytes())?;
+    let item = core.inspect().item(service, domain, name.as_bytes())?;
     let mut scratch = Scratch::default();
     let image = item.cached.encode_begin(item.key.as_key(), IMAGE_BYTES, &mut scratch);
-    let text = Pretty(image, Some(core.dictionary())).to_string();
+    let text = Pretty(image, Some(core.inspect().dictionary())).to_string();
     let mut lines = text.lines();
     let image: Vec<String> = lines
         .by_ref()

@@ -50,33 +50,45 @@ impl PointToPoint {
         self.items.busiest.shown()
     }
 
+    /// What else status pages show.
+    #[must_use]
+    pub fn inspect(&self) -> Inspection<'_> {
+        Inspection(self)
+    }
+}
+
+/// A look at what a server has.
+#[derive(Clone, Copy)]
+pub struct Inspection<'a>(&'a PointToPoint);
+
+impl<'a> Inspection<'a> {
     /// An item by service, domain and name; of the first service that has it if none is given. Items with a longer key
     /// than that are not found.
     #[must_use]
-    pub fn item_info(&self, service: Option<&str>, domain: Domain, name: &[u8]) -> Option<ItemInfo<'_>> {
-        let known = self.items.sources.services.iter();
+    pub fn item(self, service: Option<&str>, domain: Domain, name: &[u8]) -> Option<ItemInfo<'a>> {
+        let known = self.0.items.sources.services.iter();
         let mut ids = known
             .filter(|(_, known)| service.is_none_or(|service| *known.definition.info.name == *service))
             .map(|(id, _)| *id);
-        ids.find_map(|id| self.info_of(self.items.find(crate::ItemKey::named(id, domain, name))?))
+        ids.find_map(|id| self.info_of(self.0.items.find(crate::ItemKey::named(id, domain, name))?))
     }
 
     /// How many streams watch an item.
     #[must_use]
-    pub fn watcher_count(&self, key: &OwnedKey) -> usize {
-        self.items.find(key.as_key()).map_or(0, |at| self.items.table[at].audience.len())
+    pub fn watcher_count(self, key: &OwnedKey) -> usize {
+        self.0.items.find(key.as_key()).map_or(0, |at| self.0.items.table[at].audience.len())
     }
 
-    fn info_of(&self, index: usize) -> Option<ItemInfo<'_>> {
-        let item = self.items.table.get(index)?;
+    fn info_of(self, index: usize) -> Option<ItemInfo<'a>> {
+        let item = self.0.items.table.get(index)?;
         let updates = item.updates.get() - NonZeroU32::MIN.get();
         let (watchers, is_suspect) = (item.audience.len(), item.is_suspect());
         Some(ItemInfo { key: &item.key, cached: &item.cached, watchers, is_suspect, updates })
     }
 
     /// The services that clients see.
-    pub fn service_infos(&self) -> impl Iterator<Item = ServiceInfo<'_>> + '_ {
-        let sources = &self.items.sources;
+    pub fn services(self) -> impl Iterator<Item = ServiceInfo<'a>> + 'a {
+        let sources = &self.0.items.sources;
         sources.services.iter().map(|(id, known)| {
             let source = known.active_source().and_then(|source| sources.all.get(source.0 as usize));
             let sequence = match source {
@@ -96,19 +108,19 @@ impl PointToPoint {
 
     /// The dictionary that clients get.
     #[must_use]
-    pub fn dictionary(&self) -> &rwf::Dictionary {
-        &self.dictionary
+    pub fn dictionary(self) -> &'a rwf::Dictionary {
+        &self.0.dictionary
     }
 
     /// The name of a service.
     #[must_use]
-    pub fn service_name(&self, id: u16) -> Option<&str> {
-        Some(&self.items.sources.services.get(&id)?.definition.info.name)
+    pub fn service_name(self, id: u16) -> Option<&'a str> {
+        Some(&self.0.items.sources.services.get(&id)?.definition.info.name)
     }
 
     /// What is counted.
     #[must_use]
-    pub fn counters(&self) -> &counters::table::PointToPoint {
-        &self.counters
+    pub fn counters(self) -> &'a counters::table::PointToPoint {
+        &self.0.counters
     }
 }

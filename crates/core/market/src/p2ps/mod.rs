@@ -64,7 +64,7 @@ mod users;
 
 pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
-pub use self::inspection::{ItemInfo, ServiceInfo};
+pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::{ServerSink, UpstreamSink};
 

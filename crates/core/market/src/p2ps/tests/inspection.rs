@@ -22,11 +22,12 @@ fn the_busiest_items_are_found_while_somebody_looks() {
 fn an_item_is_found_by_service_domain_and_name_with_its_watchers() {
     let mut bench = Bench::watching();
     let known = |core: &PointToPoint, service: Option<&str>, domain: Domain, name: &str| {
-        core.item_info(service, domain, name.as_bytes())
+        core.inspect()
+            .item(service, domain, name.as_bytes())
             .map(|item| (item.watchers, item.is_suspect, item.updates))
     };
     let price = Domain::MARKET_PRICE;
-    let service = bench.core.service_infos().next().expect("there is one").name.to_owned();
+    let service = bench.core.inspect().services().next().expect("there is one").name.to_owned();
     let one = known(&bench.core, None, price, "IBM").expect("it is watched");
     assert_eq!(known(&bench.core, Some(&service), price, "IBM"), Some(one));
     bench.request(B, 7, "IBM");
@@ -40,9 +41,10 @@ fn an_item_is_found_by_service_domain_and_name_with_its_watchers() {
 #[test]
 fn a_service_is_shown_with_its_items_and_how_far_its_stream_is_taken() {
     let mut bench = Bench::watching();
-    let before = bench.core.service_infos().next().expect("there is one").sequence.expect("it has a stream");
+    let before =
+        bench.core.inspect().services().next().expect("there is one").sequence.expect("it has a stream");
     bench.stream(Kind::Update, before + 1, 1, &update(&[(22, 1)]));
-    let service = bench.core.service_infos().next().expect("there is one");
+    let service = bench.core.inspect().services().next().expect("there is one");
     let shown = (service.up, service.instance, service.items, service.sequence);
     assert_eq!(shown, (true, Some(INSTANCE), 1, Some(before + 1)));
 }
