@@ -50,6 +50,7 @@ impl RawMode {
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 1;
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        restore_at_panic(before.clone());
         let entered = RawMode(before);
         print(ENTER)?;
         Ok(entered)
@@ -58,10 +59,23 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
-        let _ = print(LEAVE);
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+        restore(&self.0);
     }
+}
+
+/// A panic aborts the process: nothing is dropped, and its message must not be lost with the other screen.
+fn restore_at_panic(before: Termios) {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore(&before);
+        report(panic);
+    }));
+}
+
+fn restore(before: &Termios) {
+    // A terminal that is gone needs nothing.
+    let _ = print(LEAVE);
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
 }
 
 fn print(text: &str) -> io::Result<()> {

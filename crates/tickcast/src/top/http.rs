@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// A daemon whose thread is busy answers after 2 s; one that is stopped never does.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// A page of 1,000 clients has 1 MB.
+/// Far more than a page of 1,000 clients has.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const HEAD_BYTES_MAX: usize = 16 << 10;
 

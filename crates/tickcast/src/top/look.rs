@@ -72,6 +72,8 @@ pub(super) struct Client {
     /// Messages sent since it is connected.
     pub(super) messages: Option<u64>,
     pub(super) conflated: u64,
+    /// Streams whose newest values wait until it has room.
+    pub(super) changed: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,6 +161,7 @@ fn client(value: &Value) -> Option<Client> {
         backlog_bytes: number(&value["backlog_bytes"]),
         messages: value["connection"]["sent"]["messages"].as_u64(),
         conflated: number(&value["updates_conflated"]),
+        changed: number(&value["changed_streams"]),
     })
 }
 

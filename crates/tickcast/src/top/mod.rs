@@ -114,7 +114,7 @@ fn questions(args: &TopArgs) -> Questions {
     Questions::new(args.limit as usize, &args.filter)
 }
 
-/// More looks than two, if a daemon does not know its busiest items by then: a table of a million takes 4 s.
+/// More looks than two, if a daemon does not know its busiest items by then: it looks at 256 in a millisecond at most.
 const LOOKS_MAX: usize = 20;
 const NEXT_LOOK: Duration = Duration::from_millis(500);
 

@@ -250,7 +250,7 @@ impl Rows {
                 "address": row.address, "id": c.id, "user": c.user, "application": c.application, "peer": c.peer,
                 "protocol": c.protocol, "state": c.state, "step": c.step, "streams": c.streams,
                 "backlog_bytes": c.backlog_bytes, "messages_per_second": row.messages_per_s.map(rounded),
-                "updates_conflated": c.conflated, "conflated_per_second": row.conflated_per_s.map(rounded),
+                "updates_conflated": c.conflated, "changed_streams": c.changed, "conflated_per_second": row.conflated_per_s.map(rounded),
             })
         };
         let item = |row: &ItemRow| {
@@ -321,7 +321,7 @@ pub(super) mod tests {
             let step = if conflated > 0 { "conflated" } else { "tick" };
             json!({
                 "id": id, "user": user, "application": "viewer", "peer": format!("10.0.0.{id}:4000"), "protocol": "rssl",
-                "state": "open", "step": step, "streams": 12, "backlog_bytes": backlog, "updates_conflated": conflated,
+                "state": "open", "step": step, "streams": 12, "backlog_bytes": backlog, "updates_conflated": conflated, "changed_streams": conflated / 30,
                 "connection": {"sent": {"messages": messages}},
             })
         };

@@ -25,7 +25,7 @@ const SERVICES: [Column; 6] = [
     number("ITEMS", 3),
     number("MSGS/S", 6),
 ];
-const CLIENTS: [Column; 10] = [
+const CLIENTS: [Column; 11] = [
     number("BACKLOG", 9),
     text("STEP", 8, 9),
     text("USER", 9, 20),
@@ -34,6 +34,7 @@ const CLIENTS: [Column; 10] = [
     text("PROTOCOL", 2, 9),
     number("STREAMS", 3),
     number("MSGS/S", 7),
+    number("CHANGED", 6),
     number("CONFLATED", 6),
     text("AT", 1, 32),
 ];
@@ -101,6 +102,7 @@ fn client(row: &ClientRow) -> Vec<String> {
         client.protocol.clone(),
         client.streams.to_string(),
         table::rate(row.messages_per_s),
+        client.changed.to_string(),
         client.conflated.to_string(),
         row.address.clone(),
     ]
@@ -213,7 +215,10 @@ fn list(app: &App, width: usize, height: usize) -> Vec<String> {
     let left = height.saturating_sub(lines.len());
     let (of_items, of_clients) = match (left >= 14, app.focus) {
         // A title, a head and a blank line each.
-        (true, _) => ((left / 3).min(rows.items.len() + 3).max(4), left),
+        (true, _) => {
+            let spare = left.saturating_sub(rows.clients.len() + 3);
+            ((left / 3).max(spare).min(rows.items.len() + 3).max(4), left)
+        }
         (false, Focus::Clients) => (0, left),
         (false, Focus::Items) => (left, 0),
     };
@@ -286,6 +291,7 @@ tickcast top: what daemons do, by their admin ports
 
 Each P2PS sends its clients with the longest backlogs (--limit); all orders are among
 these. STEP is tick (every update) or conflated (the newest values when there is room).
+CHANGED are streams whose newest values wait for room, CONFLATED updates left out so far.
 BUSY is the share of its time that a thread works; a thread that spins on its sockets
 may be busy with looking. LOST are messages of the backbone since the start.
 ";
@@ -323,18 +329,18 @@ SERVICE  STATE  AT               SOURCE  ITEMS  MSGS/S
 BINANCE  up     localhost:14082  00f1       24     510
 
 > CLIENTS by backlog: 3 of 20
-BACKLOG  STEP       USER    APPLICATION  ADDRESS        PROTOCOL  STREAMS  MSGS/S  CONFLATED  AT
-   5.0M  conflated  frozen  viewer       10.0.0.7:4000  rssl           12     0.0        120  localhost:14082
-     10  tick       desk-1  viewer       10.0.0.1:4000  rssl           12     250          0  localhost:14082
-      0  tick       desk-2  viewer       10.0.0.2:4000  rssl           12     750          0  localhost:14082
-
-
-
+BACKLOG  STEP       USER    APPLICATION  ADDRESS        PROTOCOL  STREAMS  MSGS/S  CHANGED  CONFLATED  AT
+   5.0M  conflated  frozen  viewer       10.0.0.7:4000  rssl           12     0.0        4        120  localhost:14082
+     10  tick       desk-1  viewer       10.0.0.1:4000  rssl           12     250        0          0  localhost:14082
+      0  tick       desk-2  viewer       10.0.0.2:4000  rssl           12     750        0          0  localhost:14082
 
   BUSIEST ITEMS
 UPDATES/S  ITEM     SERVICE  DOMAIN  WATCHERS  AT
       322  BTCUSDT  BINANCE       6         2  localhost:14082 p2ps
        90  ETHUSDT  BINANCE       6         2  localhost:14082 p2ps
+
+
+
 q quit  h help  Tab clients/items  up/down choose  Enter open  s sort  / filter  p pause  d disconnect";
         assert_eq!(seen(&app(), 140, 22), expected);
     }

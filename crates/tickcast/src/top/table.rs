@@ -20,6 +20,8 @@ pub(super) const fn number(title: &'static str, weight: u8) -> Column {
 }
 
 const GAP: usize = 2;
+/// So much of the last column has to be seen.
+const LAST: usize = 10;
 
 /// The head of a table and its rows, a line each, of at most `width` characters where columns can be left out for it.
 pub(super) fn lines(columns: &[Column], rows: &[Vec<String>], width: usize) -> Vec<String> {
@@ -28,9 +30,11 @@ pub(super) fn lines(columns: &[Column], rows: &[Vec<String>], width: usize) -> V
         cells.chain([columns[at].title.chars().count()]).max().unwrap_or(0).min(columns[at].max)
     };
     let mut kept: Vec<(usize, usize)> = (0..columns.len()).map(|at| (at, width_of(at))).collect();
-    let total = |kept: &[(usize, usize)]| {
-        kept.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
-    };
+    // A long last column is rather cut than left out.
+    let needed =
+        |(at, width): &(usize, usize)| if at + 1 == columns.len() { (*width).min(LAST) } else { *width };
+    let total =
+        |kept: &[(usize, usize)]| kept.iter().map(|one| needed(one) + GAP).sum::<usize>().saturating_sub(GAP);
     while kept.len() > 1 && total(&kept) > width {
         let Some(least) = (0..kept.len()).min_by_key(|at| columns[kept[*at].0].weight) else { break };
         kept.remove(least);
@@ -88,6 +92,8 @@ mod tests {
         assert_eq!(lines(&columns, &rows, 40), ["NAME    A  WHERE", "x     123  far away"]);
         assert_eq!(lines(&columns, &rows, 16), ["NAME    A", "x     123"]);
         assert_eq!(lines(&columns, &rows, 8), ["NAME", "x"]);
+        let wide = vec![vec!["x".to_owned(), "1".to_owned(), "a long text".to_owned()]];
+        assert_eq!(lines(&columns, &wide, 19), ["NAME  A  WHERE", "x     1  a long text"], "to be cut");
         let long = vec![vec!["a name too long".to_owned()]];
         assert_eq!(lines(&columns[..1], &long, 80), ["NAME", "a name t"]);
     }
