@@ -150,6 +150,9 @@ pub(super) fn plain(rows: &Rows, sort: &str, filter: &str) -> Vec<String> {
     lines
 }
 
+/// Before a row, whether it is chosen.
+const MARK: usize = 2;
+
 const BOLD: &str = "\x1b[1m";
 const REVERSE: &str = "\x1b[7m";
 const RED: &str = "\x1b[31m";
@@ -224,13 +227,13 @@ fn list(app: &App, width: usize, height: usize) -> Vec<String> {
     };
     let of_clients = if of_items < left { of_clients - of_items } else { 0 };
     if of_clients > 0 {
-        let body = table::lines(&CLIENTS, &cells(&rows.clients, client), width);
+        let body = table::lines(&CLIENTS, &cells(&rows.clients, client), width.saturating_sub(MARK));
         let title = clients_title(rows, app.sort.name(), &app.filter);
         let chosen = app.chosen_client();
         lines.extend(chooser(&title, body, of_clients, chosen, app.focus == Focus::Clients));
     }
     if of_items > 0 {
-        let body = table::lines(&ITEMS, &cells(&rows.items, item), width);
+        let body = table::lines(&ITEMS, &cells(&rows.items, item), width.saturating_sub(MARK));
         let chosen = app.chosen_item();
         lines.extend(chooser(&items_title(rows), body, of_items, chosen, app.focus == Focus::Items));
     }
@@ -258,14 +261,20 @@ fn chooser(
     chosen: Option<usize>,
     has_focus: bool,
 ) -> Vec<String> {
-    let mark = if has_focus { "> " } else { "  " };
+    let mark = |is_marked: bool| if is_marked { "> " } else { "  " };
     let mut table = table.into_iter();
     let head = table.next().unwrap_or_default();
-    let mut lines = vec![String::new(), painted(BOLD, &format!("{mark}{title}")), painted(BOLD, &head)];
+    let mut lines = vec![
+        String::new(),
+        painted(BOLD, &format!("{}{title}", mark(has_focus))),
+        painted(BOLD, &format!("{}{head}", mark(false))),
+    ];
     let seen = room.saturating_sub(lines.len());
     let first = chosen.map_or(0, |chosen| (chosen + 1).saturating_sub(seen));
     for (at, line) in table.enumerate().skip(first).take(seen) {
         let is_chosen = has_focus && chosen == Some(at);
+        // Colours may be left out.
+        let line = format!("{}{line}", mark(is_chosen));
         lines.push(if is_chosen { painted(REVERSE, &line) } else { line });
     }
     lines.truncate(room);
@@ -329,15 +338,15 @@ SERVICE  STATE  AT               SOURCE  ITEMS  MSGS/S
 BINANCE  up     localhost:14082  00f1       24     510
 
 > CLIENTS by backlog: 3 of 20
-BACKLOG  STEP       USER    APPLICATION  ADDRESS        PROTOCOL  STREAMS  MSGS/S  CHANGED  CONFLATED  AT
-   5.0M  conflated  frozen  viewer       10.0.0.7:4000  rssl           12     0.0        4        120  localhost:14082
-     10  tick       desk-1  viewer       10.0.0.1:4000  rssl           12     250        0          0  localhost:14082
-      0  tick       desk-2  viewer       10.0.0.2:4000  rssl           12     750        0          0  localhost:14082
+  BACKLOG  STEP       USER    APPLICATION  ADDRESS        PROTOCOL  STREAMS  MSGS/S  CHANGED  CONFLATED  AT
+>    5.0M  conflated  frozen  viewer       10.0.0.7:4000  rssl           12     0.0        4        120  localhost:14082
+       10  tick       desk-1  viewer       10.0.0.1:4000  rssl           12     250        0          0  localhost:14082
+        0  tick       desk-2  viewer       10.0.0.2:4000  rssl           12     750        0          0  localhost:14082
 
   BUSIEST ITEMS
-UPDATES/S  ITEM     SERVICE  DOMAIN  WATCHERS  AT
-      322  BTCUSDT  BINANCE       6         2  localhost:14082 p2ps
-       90  ETHUSDT  BINANCE       6         2  localhost:14082 p2ps
+  UPDATES/S  ITEM     SERVICE  DOMAIN  WATCHERS  AT
+        322  BTCUSDT  BINANCE       6         2  localhost:14082 p2ps
+         90  ETHUSDT  BINANCE       6         2  localhost:14082 p2ps
 
 
 
@@ -354,16 +363,16 @@ localhost:14082  up         p2ps 25%, p2
 backup:14082     no answer  connection r
 
 > CLIENTS by backlog: 3 of 20
-BACKLOG  STEP       USER    MSGS/S
-   5.0M  conflated  frozen     0.0
-     10  tick       desk-1     250
+  BACKLOG  STEP       USER    MSGS/S
+>    5.0M  conflated  frozen     0.0
+       10  tick       desk-1     250
 q quit  h help  Tab clients/items  up/do";
         assert_eq!(seen(&app(), 40, 10), expected);
         let mut app = app();
         app.focus = Focus::Items;
         assert!(
             seen(&app, 40, 10)
-                .contains("> BUSIEST ITEMS\nUPDATES/S  ITEM     SERVICE  WATCHERS\n      322  BTCUSDT")
+                .contains("> BUSIEST ITEMS\n  UPDATES/S  ITEM     SERVICE  WATCHERS\n>       322  BTCUSDT")
         );
     }
 
