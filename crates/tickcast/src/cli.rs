@@ -3,6 +3,7 @@ use clap::{Parser, Subcommand};
 use crate::command::{CountersArgs, FeedArgs, PublishArgs, SubscribeArgs};
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
+use crate::top::TopArgs;
 use crate::watch::WatchArgs;
 
 /// Market data from where it is made to everyone who needs it: fast, predictably and without silent loss.
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     },
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
+    /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.
+    Top(TopArgs),
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

@@ -99,6 +99,12 @@ config::section! {
         interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
         /// Port to listen on; none if it is not given.
         port: Option<u16> = None;
+        /// Whether who reaches the port may disconnect clients, with `tickcast top` or POST /disconnect; if it is not
+        /// given, only where the port listens on a loopback address.
+        disconnects: Option<bool> = None;
+        /// Whether /status?item=NAME shows the image of an item, that is market data to everybody who reaches the port; if
+        /// it is not given, only where the port listens on a loopback address.
+        images: Option<bool> = None;
         /// A thread that has not turned for so long is taken for stuck: /health says so, and systemd's watchdog is not
         /// fed.
         turn_limit_ms: u32 = 1_000, range 500..=3_600_000;
@@ -106,6 +112,18 @@ config::section! {
         counters_directory: String = "/dev/shm";
         /// How often counters are copied into that file.
         counters_interval_ms: u32 = 1_000, range 10..=3_600_000;
+    }
+}
+
+impl AdminConfig {
+    /// Whether images of items are shown through the port.
+    pub(crate) fn shows_images(&self) -> bool {
+        self.images.unwrap_or(self.interface.is_loopback())
+    }
+
+    /// Whether clients may be disconnected through the port.
+    pub(crate) fn allows_disconnects(&self) -> bool {
+        self.disconnects.unwrap_or(self.interface.is_loopback())
     }
 }
 

@@ -3,19 +3,19 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use config::Loaded;
 use counters::Registry;
-use daemon::StatusError;
+use daemon::{DaemonThread, Described, StatusError};
 use net::counters_file::{CountersFile, CountersFileOptions};
-use net::{Heartbeat, Registrar, Token, Waker};
-use serde_json::Value;
+use net::{Registrar, Token, Waker, clock};
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::admin::{self, NoStatus};
+use crate::admin::{self, Disconnect, NoStatus};
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};
@@ -208,31 +208,100 @@ pub(crate) fn start_admin(
     config: &AdminConfig,
     registry: &Registry,
     stop: &Stop,
-    threads: Vec<(String, Heartbeat)>,
-    status: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+    described: &Described,
 ) -> Result<(), Failure> {
-    let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));
+    let threads = described.threads();
+    for DaemonThread { name, load, .. } in &threads {
+        registry.register_optional(&[("thread", name)], load.clone());
+    }
+    let hearts = threads.iter().map(|thread| (thread.name.clone(), thread.heartbeat.clone())).collect();
+    let alive = Alive::new(hearts, Duration::from_millis(config.turn_limit_ms.into()));
     if let Some(port) = config.port {
         let address = SocketAddrV4::new(config.interface, port);
-        let (alive, status) = (alive.clone(), Arc::new(status));
-        let (described, ending) = (status.clone(), stop.clone());
+        let (alive, ending) = (alive.clone(), stop.clone());
+        let (to_describe, to_be_ready, to_order) = (described.clone(), described.clone(), described.clone());
+        let process = Process {
+            threads,
+            started_at: Instant::now(),
+            disconnects: config.allows_disconnects(),
+            images: config.shows_images(),
+        };
+        let is_open = process.disconnects && !config.interface.is_loopback();
         let daemon = admin::Daemon {
+            disconnect: process
+                .disconnects
+                .then(|| -> Disconnect { Arc::new(move |order| to_order.order(order)) }),
             status: Arc::new(move |query| {
-                status(query).map_err(|error| match error {
+                let described = to_describe.ask(query).map(|described| process.describe_with(described));
+                described.map_err(|error| match error {
                     StatusError::Query(error) => NoStatus::Refused(error.to_string()),
                     error => NoStatus::Busy(error.to_string()),
                 })
             }),
             health: Arc::new(move || alive.stuck()),
-            ready: Arc::new(move || health::not_ready(ending.is_set(), || described("").unwrap_or_default())),
+            ready: Arc::new(move || {
+                health::not_ready(ending.is_set(), || to_be_ready.ask("").unwrap_or_default())
+            }),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
         tracing::info!(%address, "admin: /health /ready /metrics /status");
+        if is_open {
+            tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect clients");
+        }
     }
     if let Err(error) = notify::start(alive, stop) {
         tracing::warn!(%error, "systemd cannot be told that the daemon is ready (NOTIFY_SOCKET)");
     }
     Ok(())
+}
+
+/// What of a process its roles do not know.
+struct Process {
+    threads: Vec<DaemonThread>,
+    started_at: Instant,
+    disconnects: bool,
+    images: bool,
+}
+
+/// What stands in place of an image that is not shown.
+const HIDDEN: &str = "not shown here: admin.images = true shows it";
+
+impl Process {
+    /// Adds it to a description, if there is one.
+    fn describe_with(&self, mut described: Value) -> Value {
+        if !self.images {
+            hide_image(&mut described);
+        }
+        if let Value::Object(described) = &mut described {
+            described.insert("process".to_owned(), self.describe());
+        }
+        described
+    }
+
+    fn describe(&self) -> Value {
+        let thread = |DaemonThread { name, heartbeat, load }: &DaemonThread| {
+            json!({
+                "name": name, "turns": load.turns.get(), "working_ns": load.working_ns.get(),
+                "waiting_ns": load.waiting_ns.get(), "silent_ms": heartbeat.silence().as_millis() as u64,
+            })
+        };
+        json!({
+            "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(),
+            "uptime_ms": self.started_at.elapsed().as_millis() as u64, "monotonic_ns": clock::monotonic().0,
+            "disconnects": self.disconnects, "threads": self.threads.iter().map(thread).collect::<Vec<Value>>(),
+        })
+    }
+}
+
+/// Takes the image out of a description of one role, or of several.
+fn hide_image(described: &mut Value) {
+    let Value::Object(parts) = described else { return };
+    if let Some(Value::Object(item)) = parts.get_mut("item") {
+        item.insert("image".to_owned(), json!(HIDDEN));
+    }
+    if !parts.contains_key("role") {
+        parts.values_mut().for_each(hide_image);
+    }
 }
 
 /// Publishes the counters in a file until the result is dropped, if a directory is configured. A daemon whose
@@ -272,6 +341,43 @@ mod tests {
         assert!(taken.contains("14002: Address already in use\np2ps.rssl_port chooses the port"), "{taken}");
         let other = said("cannot listen on 0.0.0.0:1400: Address already in use");
         assert!(!other.contains("chooses"), "{other}");
+    }
+
+    fn process(config: &AdminConfig) -> Process {
+        let (disconnects, images) = (config.allows_disconnects(), config.shows_images());
+        let threads = vec![DaemonThread::new("p2ps", net::Heartbeat::default())];
+        Process { threads, started_at: Instant::now(), disconnects, images }
+    }
+
+    #[test]
+    fn what_changes_or_shows_more_is_open_on_loopback_alone_unless_it_is_said() {
+        let local = AdminConfig::default();
+        let wide = AdminConfig { interface: std::net::Ipv4Addr::UNSPECIFIED, ..AdminConfig::default() };
+        let open = AdminConfig { disconnects: Some(true), images: Some(true), ..wide.clone() };
+        let shut = AdminConfig { disconnects: Some(false), images: Some(false), ..local.clone() };
+        let may = |config: &AdminConfig| (config.allows_disconnects(), config.shows_images());
+        assert_eq!(
+            [local, wide, open, shut].map(|config| may(&config)),
+            [(true, true), (false, false), (true, true), (false, false)]
+        );
+    }
+
+    #[test]
+    fn a_description_has_the_process_and_an_image_only_where_it_may_be_shown() {
+        let wide = AdminConfig { interface: std::net::Ipv4Addr::UNSPECIFIED, ..AdminConfig::default() };
+        let p2ps = json!({"role": "p2ps", "item": {"name": "X", "image": ["BID: 1"]}});
+        let shown = process(&AdminConfig::default()).describe_with(p2ps.clone());
+        assert_eq!(
+            (&shown["item"], &shown["process"]["threads"][0]["name"]),
+            (&p2ps["item"], &json!("p2ps"))
+        );
+        let demo = json!({"source_distributor": {"role": "source-distributor"}, "p2ps": p2ps});
+        for hidden in
+            [process(&wide).describe_with(p2ps.clone()), process(&wide).describe_with(demo)["p2ps"].clone()]
+        {
+            assert_eq!(hidden["item"], json!({"name": "X", "image": HIDDEN}));
+        }
+        assert_eq!(process(&wide).describe_with(Value::Null), Value::Null, "it has not described itself yet");
     }
 
     #[test]

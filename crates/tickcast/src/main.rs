@@ -25,6 +25,7 @@ mod log;
 mod notify;
 mod role;
 mod terminal;
+mod top;
 mod watch;
 
 use std::io::ErrorKind;

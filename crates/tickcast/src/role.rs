@@ -90,7 +90,9 @@ fn distribute(
     let mut distributor =
         SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
     ready(Described::of("source-distributor", distributor.status()))?;
-    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut distributor], role.stop.flag())?;
+    let status = distributor.status();
+    let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut distributor];
+    net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     distributor.begin_end(clock::monotonic(), until);
     net::agent::finish(&mut poller, &mut [&mut distributor], until)?;
@@ -173,8 +175,9 @@ fn serve_by_shards(
         statuses.reverse();
         let served = if statuses.len() == threads.len() {
             ready(p2ps::describe_as_one(relay.status(), statuses)).and_then(|()| {
+                let (strategy, status) = (config.thread.strategy(), relay.status());
                 let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut relay];
-                net::agent::run(&mut poller, config.thread.strategy(), agents, role.stop.flag())?;
+                net::agent::run_counted(&mut poller, strategy, agents, role.stop.flag(), status.load())?;
                 begin_end(role.stop, config.shutdown_timeout_ms);
                 Ok(())
             })
@@ -226,7 +229,9 @@ fn serve_shard(
         role.registry,
     )?;
     ready(server.status());
-    net::agent::run(&mut poller, thread.strategy(), &mut [&mut server], role.stop.flag())?;
+    let status = server.status();
+    let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
+    net::agent::run_counted(&mut poller, thread.strategy(), agents, role.stop.flag(), status.load())?;
     role.stop.calm();
     let until = clock::monotonic() + Duration::from_millis(config.shutdown_timeout_ms.into());
     server.end(until);
@@ -245,7 +250,9 @@ fn serve_alone(
     let mut server =
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
     ready(Described::of("p2ps", server.status()))?;
-    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut server], role.stop.flag())?;
+    let status = server.status();
+    let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
+    net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     server.end(until);
     net::agent::finish(&mut poller, &mut [&mut server], until)?;
@@ -269,7 +276,9 @@ pub(crate) fn resolver(
     let mut poller = enter(&config.thread, stop)?;
     let mut daemon = ResolverDaemon::new(config, poller.registrar(), LISTENER, clock::monotonic(), registry)?;
     ready(Described::of("resolver", daemon.status()))?;
-    net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut daemon], stop.flag())?;
+    let status = daemon.status();
+    let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut daemon];
+    net::agent::run_counted(&mut poller, config.thread.strategy(), agents, stop.flag(), status.load())?;
     Ok(())
 }
 

@@ -2,6 +2,9 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::{self, Write};
+
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
 /// Whether text may be coloured and redrawn in place on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,57 @@ impl Style {
 pub(crate) fn size() -> Option<(usize, usize)> {
     let (terminal_size::Width(columns), terminal_size::Height(lines)) = terminal_size::terminal_size()?;
     (columns > 0 && lines > 0).then_some((usize::from(columns), usize::from(lines)))
+}
+
+/// A terminal whose keys come one by one without being shown, and whose screen is another one than before. It is as it was
+/// when this is dropped.
+pub(crate) struct RawMode(Termios);
+
+/// Another screen without a cursor, and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+impl RawMode {
+    /// Reads of standard input end after 100 ms without a key. Ctrl-C stays a signal.
+    pub(crate) fn enter() -> io::Result<RawMode> {
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 1;
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        restore_at_panic(before.clone());
+        let entered = RawMode(before);
+        print(ENTER)?;
+        Ok(entered)
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        restore(&self.0);
+    }
+}
+
+/// A panic aborts the process: nothing is dropped, and its message must not be lost with the other screen.
+fn restore_at_panic(before: Termios) {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore(&before);
+        report(panic);
+    }));
+}
+
+fn restore(before: &Termios) {
+    // A terminal that is gone needs nothing.
+    let _ = print(LEAVE);
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// A line with its colours (escape sequences `ESC [ ... m`) cut to `columns`, so that it stays on one line; without its

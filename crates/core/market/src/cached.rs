@@ -262,30 +262,54 @@ impl CachedItem {
     ) {
         let mut at = PartStart::First;
         for part_num in 0.. {
-            let mut next = None;
-            scratch.payload.encode(|w| next = self.image.write_part(&at, form.part_bytes, w));
-            let is_single = part_num == 0 && next.is_none();
-            let msg = RefreshMsg {
-                solicited: form.solicited,
-                complete: next.is_none(),
-                clear_cache: part_num == 0,
-                seq_num: self.seq_num,
-                state: self.state_to_send(),
-                group_id: &self.group_id,
-                permission_data: self.permission_data.as_deref(),
-                qos: self.qos,
-                key: Some(key.to_key()),
-                part_num: (!is_single).then_some(part_num),
-                payload: scratch.payload.bytes(),
-                ..RefreshMsg::new(key.domain, 0, self.image.container_type())
-            };
-            scratch.message.encode(|w| msg.encode(w));
+            let next = self.encode_part(key, form, (part_num, &at), scratch);
             each(scratch.message.bytes());
             match next {
                 Some(start) => at = start,
                 None => break,
             }
         }
+    }
+
+    /// The first of these messages alone, with about so many bytes of the image: how it begins.
+    pub fn encode_begin<'s>(
+        &self,
+        key: ItemKey<'_>,
+        part_bytes: usize,
+        scratch: &'s mut Scratch,
+    ) -> &'s [u8] {
+        let form = RefreshForm { solicited: false, part_bytes };
+        self.encode_part(key, form, (0, &PartStart::First), scratch);
+        scratch.message.bytes()
+    }
+
+    /// Writes a part of the image into `scratch`; returns where the next one begins.
+    fn encode_part(
+        &self,
+        key: ItemKey<'_>,
+        form: RefreshForm,
+        (part_num, at): (u16, &PartStart),
+        scratch: &mut Scratch,
+    ) -> Option<PartStart> {
+        let mut next = None;
+        scratch.payload.encode(|w| next = self.image.write_part(at, form.part_bytes, w));
+        let is_single = part_num == 0 && next.is_none();
+        let msg = RefreshMsg {
+            solicited: form.solicited,
+            complete: next.is_none(),
+            clear_cache: part_num == 0,
+            seq_num: self.seq_num,
+            state: self.state_to_send(),
+            group_id: &self.group_id,
+            permission_data: self.permission_data.as_deref(),
+            qos: self.qos,
+            key: Some(key.to_key()),
+            part_num: (!is_single).then_some(part_num),
+            payload: scratch.payload.bytes(),
+            ..RefreshMsg::new(key.domain, 0, self.image.container_type())
+        };
+        scratch.message.encode(|w| msg.encode(w));
+        next
     }
 
     /// How often the item has changed: rises by one with each update, merged or not, and with each refresh or part of

@@ -35,6 +35,7 @@
 //! Nothing here opens a socket or reads a clock: the daemons and the simulator drive the same cores.
 
 pub mod backbone;
+mod busiest;
 mod cached;
 mod changes;
 pub mod distributor;
@@ -53,6 +54,7 @@ mod state_tables;
 pub mod users;
 mod view;
 
+pub use busiest::{BUSIEST_MAX, BusyItem};
 pub use cached::{CachedItem, Conflated, RefreshForm, Scratch};
 pub use encoding::{EncodeFault, Encoding};
 pub use intake::{Intake, IntakeConfig, Waited};

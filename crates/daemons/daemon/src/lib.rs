@@ -37,6 +37,7 @@
 //! |---|---|
 //! | [`ThreadConfig`], [`WaitConfig`] | a daemon's thread: its CPU, how it waits |
 //! | [`Status`], [`Describer`], [`Described`] | how a daemon's threads describe themselves without waiting for whoever asks |
+//! | [`Order`], [`WaitingOrder`] | what an operator wants done: a client disconnected |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |
 
@@ -46,6 +47,6 @@ mod thread;
 mod users;
 
 pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError};
-pub use status::{Described, Describer, Status, StatusError};
+pub use status::{DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder};
 pub use thread::{ThreadConfig, WaitConfig};
 pub use users::{UserList, UsersError, describe_users};

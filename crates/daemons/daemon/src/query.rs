@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use config::Ipv4Cidr;
+use market::BUSIEST_MAX;
 use serde_json::{Value, json};
 
 /// Most connections that a page lists.
@@ -41,6 +42,12 @@ pub enum Parameter {
     State,
     /// Those for whose sockets so many bytes wait, or more.
     BacklogMin,
+    /// So many of the items with most updates.
+    Busiest,
+    /// One item in detail.
+    Item,
+    /// The service of that item.
+    Service,
 }
 
 impl Parameter {
@@ -56,6 +63,9 @@ impl Parameter {
         Parameter::Protocol,
         Parameter::State,
         Parameter::BacklogMin,
+        Parameter::Busiest,
+        Parameter::Item,
+        Parameter::Service,
     ];
 
     fn name(self) -> &'static str {
@@ -70,6 +80,9 @@ impl Parameter {
             Parameter::Protocol => "protocol",
             Parameter::State => "state",
             Parameter::BacklogMin => "backlog_min",
+            Parameter::Busiest => "busiest",
+            Parameter::Item => "item",
+            Parameter::Service => "service",
         }
     }
 
@@ -86,6 +99,11 @@ impl Parameter {
             Parameter::Protocol => "rssl or websocket",
             Parameter::State => "login, open or paused",
             Parameter::BacklogMin => "0 to 18446744073709551615 bytes",
+            Parameter::Busiest => "1 to 32",
+            Parameter::Item => {
+                "the name of an item, or DOMAIN:NAME with the domain's number 1 to 255: 1 to 255 bytes"
+            }
+            Parameter::Service => "the name of a service: 1 to 255 bytes of UTF-8",
         }
     }
 }
@@ -149,7 +167,13 @@ pub struct Query {
     protocol: Option<&'static str>,
     state: Option<&'static str>,
     backlog_min: u64,
+    busiest: usize,
+    item: Option<(u8, String)>,
+    service: Option<String>,
 }
+
+/// Domain of an item that is asked for by its name alone: market price.
+const DOMAIN: u8 = 6;
 
 impl Default for Query {
     fn default() -> Query {
@@ -164,6 +188,9 @@ impl Default for Query {
             protocol: None,
             state: None,
             backlog_min: 0,
+            busiest: 0,
+            item: None,
+            service: None,
         }
     }
 }
@@ -249,6 +276,12 @@ impl Query {
             Parameter::Protocol => self.protocol = Some(one_of(value, &["rssl", "websocket"])?),
             Parameter::State => self.state = Some(one_of(value, &["login", "open", "paused"])?),
             Parameter::BacklogMin => self.backlog_min = number(value)?,
+            Parameter::Busiest => {
+                let count = usize::try_from(number(value)?).ok()?;
+                self.busiest = (1..=BUSIEST_MAX).contains(&count).then_some(count)?;
+            }
+            Parameter::Item => self.item = Some(item(value)?),
+            Parameter::Service => self.service = Some(text(value)?.to_owned()),
         }
         Some(())
     }
@@ -269,6 +302,19 @@ impl Query {
     #[must_use]
     pub fn after(&self) -> Option<u64> {
         self.after
+    }
+
+    /// How many of the busiest items are listed; 0 if nobody wants to see them.
+    #[must_use]
+    pub fn busiest(&self) -> usize {
+        self.busiest
+    }
+
+    /// The item that is shown in detail: service, if it is given, domain, name.
+    #[must_use]
+    pub fn item(&self) -> Option<(Option<&str>, u8, &str)> {
+        let (domain, name) = self.item.as_ref()?;
+        Some((self.service.as_deref(), *domain, name))
     }
 
     fn matches(&self, facts: &Facts<'_>) -> bool {
@@ -315,10 +361,20 @@ fn one_of(text: &str, allowed: &[&'static str]) -> Option<&'static str> {
     allowed.iter().copied().find(|known| *known == text)
 }
 
+fn text(text: &str) -> Option<&str> {
+    (1..=TEXT_BYTES_MAX).contains(&text.len()).then_some(text)
+}
+
+/// A name, or a domain's number and a name. A name that itself begins with a number and a colon needs the number.
+fn item(value: &str) -> Option<(u8, String)> {
+    let numbered = value.split_once(':').and_then(|(domain, name)| Some((number(domain)?, name)));
+    let (domain, name) = numbered.unwrap_or((DOMAIN.into(), value));
+    let domain = u8::try_from(domain).ok().filter(|domain| *domain > 0)?;
+    Some((domain, text(name)?.to_owned()))
+}
+
 fn pattern(text: &str) -> Option<Pattern> {
-    if !(1..=TEXT_BYTES_MAX).contains(&text.len()) {
-        return None;
-    }
+    let text = self::text(text)?;
     let begin = text.strip_suffix('*');
     Some(Pattern { text: begin.unwrap_or(text).to_owned(), is_begin: begin.is_some() })
 }
@@ -450,9 +506,26 @@ mod tests {
     }
 
     #[test]
+    fn items_are_asked_for_by_name_or_by_domain_and_name() {
+        assert_eq!((parse("").busiest(), parse("busiest=32").busiest()), (0, 32));
+        assert_eq!(parse("item=BTC").item(), Some((None, 6, "BTC")));
+        assert_eq!(parse("item=8:BTC&service=S").item(), Some((Some("S"), 8, "BTC")));
+        assert_eq!(parse("item=6:8:BTC").item(), Some((None, 6, "8:BTC")));
+        assert_eq!(parse("service=S").item(), None);
+        assert_eq!(refused("busiest=33"), "`busiest` must be 1 to 32, is \"33\"");
+        for wrong in ["", "8:", "0:BTC", "256:BTC"] {
+            assert!(
+                refused(&format!("item={wrong}")).starts_with("`item` must be the name of an item"),
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
     fn texts_are_taken_out_of_their_url() {
         assert_eq!(parse("user=a+b%26%C3%A9*"), Query { user: pattern("a b&é*"), ..Query::default() });
         assert_eq!(parse(""), Query::default());
+        assert_eq!(parse("item=A%3AB&service=S").item(), Some((Some("S"), 6, "A:B")));
         assert_eq!(parse("&&"), Query::default());
     }
 }

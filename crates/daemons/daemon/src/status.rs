@@ -1,8 +1,10 @@
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use counters::table::Thread;
 use net::Heartbeat;
 use serde_json::Value;
 use units::Nanos;
@@ -17,6 +19,9 @@ struct Shared {
     known: &'static [Parameter],
     desk: Mutex<Desk>,
     heartbeat: Heartbeat,
+    load: Arc<Thread>,
+    /// Clients can be disconnected here.
+    takes_orders: bool,
 }
 
 #[derive(Default)]
@@ -24,6 +29,7 @@ struct Desk {
     /// Whole, or its first page.
     last: Option<(Instant, Arc<Value>)>,
     questions: Vec<Question>,
+    orders: Vec<WaitingOrder>,
 }
 
 /// Somebody waits for an answer.
@@ -64,31 +70,122 @@ impl fmt::Display for StatusError {
 
 impl std::error::Error for StatusError {}
 
+/// A client is to be disconnected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its id, as status pages show it.
+    pub client: u64,
+    /// Where it must come from, if that is said: ids are given again.
+    pub peer: Option<SocketAddr>,
+    /// Who wants it.
+    pub by: SocketAddr,
+}
+
+/// An order, and who waits for its answer.
+pub struct WaitingOrder {
+    order: Order,
+    asked_at: Instant,
+    answer: SyncSender<Result<Value, OrderError>>,
+}
+
+impl WaitingOrder {
+    /// What is to be done.
+    #[must_use]
+    pub fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// What has come of it.
+    pub fn answer(self, done: Result<Value, OrderError>) {
+        // Nobody may wait any more.
+        let _ = self.answer.try_send(done);
+    }
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OrderError {
+    /// This daemon has no clients to disconnect.
+    Unsupported,
+    /// There is no client of this id.
+    NoClient(u64),
+    /// The client of this id comes from elsewhere.
+    Another {
+        /// The id.
+        client: u64,
+        /// Where it comes from.
+        peer: SocketAddr,
+    },
+    /// The daemon's thread has not answered in time, or too many ask. It may still come round to it.
+    Busy,
+}
+
+impl fmt::Display for OrderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OrderError::Unsupported => f.write_str("this daemon has no clients to disconnect: ask a P2PS"),
+            OrderError::NoClient(client) => write!(f, "no client has the id {client}: it may have gone"),
+            OrderError::Another { client, peer } => {
+                write!(f, "the id {client} is another client's now, from {peer}: nobody was disconnected")
+            }
+            OrderError::Busy => f.write_str("the daemon is busy: look whether the client is still there"),
+        }
+    }
+}
+
+impl std::error::Error for OrderError {}
+
+/// A thread of a daemon as operators see it.
+#[derive(Clone)]
+pub struct DaemonThread {
+    /// What it is called.
+    pub name: String,
+    /// Whether it turns.
+    pub heartbeat: Heartbeat,
+    /// How much of its time it works; zeros of a thread that does not count it.
+    pub load: Arc<Thread>,
+}
+
 /// A daemon as operators see it: its threads, and one description of all of them.
 #[derive(Clone)]
 pub struct Described {
-    threads: Vec<(String, Heartbeat)>,
+    threads: Vec<DaemonThread>,
     ask: Arc<Ask>,
+    order: Arc<TakeOrder>,
 }
 
 type Ask = dyn Fn(&str) -> Result<Value, StatusError> + Send + Sync;
+type TakeOrder = dyn Fn(Order) -> Result<Value, OrderError> + Send + Sync;
+
+impl DaemonThread {
+    /// One that does not count its time.
+    #[must_use]
+    pub fn new(name: &str, heartbeat: Heartbeat) -> DaemonThread {
+        DaemonThread { name: name.to_owned(), heartbeat, load: Arc::default() }
+    }
+}
 
 impl Described {
     /// A daemon of one thread.
     #[must_use]
     pub fn of(name: &str, status: Status) -> Described {
-        let threads = vec![(name.to_owned(), status.heartbeat())];
-        Described { threads, ask: Arc::new(move |query| status.ask(query)) }
+        let (threads, orders) = (vec![status.thread(name)], status.clone());
+        Described {
+            threads,
+            ask: Arc::new(move |query| status.ask(query)),
+            order: Arc::new(move |order| orders.order(order)),
+        }
     }
 
-    /// A daemon of several threads, by name, with what answers questions about them.
+    /// A daemon of several threads, with what answers questions about them and takes orders.
     #[must_use]
-    pub fn several(
-        threads: &[(String, Status)],
+    pub fn new(
+        threads: Vec<DaemonThread>,
         ask: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+        order: impl Fn(Order) -> Result<Value, OrderError> + Send + Sync + 'static,
     ) -> Described {
-        let threads = threads.iter().map(|(name, status)| (name.clone(), status.heartbeat())).collect();
-        Described { threads, ask: Arc::new(ask) }
+        Described { threads, ask: Arc::new(ask), order: Arc::new(order) }
     }
 
     /// As [`Status::ask`].
@@ -99,9 +196,17 @@ impl Described {
         (self.ask)(query)
     }
 
-    /// Names and hearts of the threads.
+    /// As [`Status::order`].
+    ///
+    /// # Errors
+    /// [`OrderError`]: nobody was disconnected, or it is not known.
+    pub fn order(&self, order: Order) -> Result<Value, OrderError> {
+        (self.order)(order)
+    }
+
+    /// The threads.
     #[must_use]
-    pub fn threads(&self) -> Vec<(String, Heartbeat)> {
+    pub fn threads(&self) -> Vec<DaemonThread> {
         self.threads.clone()
     }
 }
@@ -122,6 +227,8 @@ const NEXT_INTERVAL: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most questions that wait.
 const QUESTIONS_MAX: usize = 32;
+/// Most orders that wait.
+const ORDERS_MAX: usize = 16;
 
 impl Status {
     /// A description made now, or some moments ago: the reader waits for the daemon's thread to come round. If
@@ -178,10 +285,43 @@ impl Status {
         }
     }
 
+    /// Gives an order and waits until it is carried out. The answer describes the client.
+    ///
+    /// # Errors
+    /// [`OrderError`]: nobody was disconnected, or it is not known.
+    pub fn order(&self, order: Order) -> Result<Value, OrderError> {
+        if !self.0.takes_orders {
+            return Err(OrderError::Unsupported);
+        }
+        let asked_at = Instant::now();
+        let (answer, receiver) = mpsc::sync_channel(1);
+        {
+            let mut desk = self.0.lock();
+            if desk.orders.len() >= ORDERS_MAX {
+                return Err(OrderError::Busy);
+            }
+            desk.orders.push(WaitingOrder { order, asked_at, answer });
+        }
+        receiver.recv_timeout(PATIENCE).unwrap_or(Err(OrderError::Busy))
+    }
+
     /// The heart of the daemon's thread: it beats four times a second or more, busy or idle.
     #[must_use]
     pub fn heartbeat(&self) -> Heartbeat {
         self.0.heartbeat.clone()
+    }
+
+    /// What the thread's loop counts of its time.
+    #[must_use]
+    pub fn load(&self) -> &Thread {
+        &self.0.load
+    }
+
+    /// The thread, by that name.
+    #[must_use]
+    pub fn thread(&self, name: &str) -> DaemonThread {
+        let (heartbeat, load) = (self.heartbeat(), Arc::clone(&self.0.load));
+        DaemonThread { name: name.to_owned(), heartbeat, load }
     }
 }
 
@@ -209,14 +349,38 @@ impl Describer {
     /// That of a daemon that understands these parameters of questions.
     #[must_use]
     pub fn new(known: &'static [Parameter]) -> Describer {
-        let (desk, heartbeat) = (Mutex::default(), Heartbeat::default());
-        Describer { status: Status(Arc::new(Shared { known, desk, heartbeat })), due: Nanos::ZERO }
+        Describer::with_orders(known, false)
+    }
+
+    /// The same of a daemon that takes orders: [`Describer::take_orders`] has to be called.
+    #[must_use]
+    pub fn taking_orders(known: &'static [Parameter]) -> Describer {
+        Describer::with_orders(known, true)
+    }
+
+    fn with_orders(known: &'static [Parameter], takes_orders: bool) -> Describer {
+        let (desk, heartbeat, load) = (Mutex::default(), Heartbeat::default(), Arc::default());
+        let shared = Shared { known, desk, heartbeat, load, takes_orders };
+        Describer { status: Status(Arc::new(shared)), due: Nanos::ZERO }
     }
 
     /// Where the description can be read.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status.clone()
+    }
+
+    /// Orders that wait, if it is time to look whether there are any. To be called before [`Describer::describe`], so
+    /// that a description shows what has come of them. An order that nobody waits for any more is dropped: who gave it
+    /// was told that it is not known what became of it.
+    #[inline]
+    pub fn take_orders(&mut self, now: Nanos) -> Vec<WaitingOrder> {
+        if now < self.due {
+            return Vec::new();
+        }
+        let mut waiting = std::mem::take(&mut self.status.0.lock().orders);
+        waiting.retain(|waiting| waiting.asked_at.elapsed() < PATIENCE);
+        waiting
     }
 
     /// Describes the daemon if it is time to look whether somebody asks, and somebody does: once, for all that ask
@@ -345,6 +509,50 @@ mod tests {
         let later = asked + PATIENCE + Duration::from_nanos(1);
         assert!(desk.put(Query::default(), later).is_some());
         assert_eq!(desk.questions.len(), 1);
+    }
+
+    fn order(client: u64) -> Order {
+        let by = SocketAddr::from(([127, 0, 0, 1], 4711));
+        Order { client, peer: None, by }
+    }
+
+    #[test]
+    fn an_order_is_carried_out_once_and_who_gave_it_learns_what_came_of_it() {
+        let mut describer = Describer::taking_orders(Parameter::ALL);
+        let status = describer.status();
+        let operator = std::thread::spawn(move || (status.order(order(7)), status.order(order(8))));
+        let (mut turn, mut taken) = (0, Vec::new());
+        while !operator.is_finished() {
+            turn += 1;
+            for waiting in describer.take_orders(Nanos(turn * 1_000_000_000)) {
+                let client = waiting.order().client;
+                taken.push(client);
+                waiting.answer(if client == 7 {
+                    Ok(json!("gone"))
+                } else {
+                    Err(OrderError::NoClient(client))
+                });
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(taken, [7, 8]);
+        let answers = operator.join().expect("it does not panic");
+        assert_eq!(answers, (Ok(json!("gone")), Err(OrderError::NoClient(8))));
+    }
+
+    #[test]
+    fn a_daemon_without_clients_takes_no_order_and_orders_do_not_pile_up() {
+        assert_eq!(describer().status().order(order(7)), Err(OrderError::Unsupported));
+        let describer = Describer::taking_orders(Parameter::ALL);
+        let (answer, _receiver) = mpsc::sync_channel(1);
+        let waiting = (0..ORDERS_MAX as u64).map(|client| WaitingOrder {
+            order: order(client),
+            asked_at: Instant::now(),
+            answer: answer.clone(),
+        });
+        describer.status.0.lock().orders.extend(waiting);
+        assert_eq!(describer.status().order(order(99)), Err(OrderError::Busy));
+        assert_eq!(describer.status.0.lock().orders.len(), ORDERS_MAX);
     }
 
     #[test]

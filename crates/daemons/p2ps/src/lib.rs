@@ -80,6 +80,7 @@
 mod backbone_to_market;
 mod config;
 mod conflation;
+mod inspection;
 mod intake;
 mod market_to_clients;
 mod pace;

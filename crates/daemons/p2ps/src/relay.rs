@@ -14,11 +14,12 @@ use market::{Intake, Waited};
 use net::agent::Agent;
 use net::{Ready, clock};
 use rwf::Dictionary;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::{debug, info, warn};
 use units::Nanos;
 
 use crate::P2psConfig;
+use crate::inspection;
 use crate::intake::{self, IntakeWatch};
 use crate::pauses::Pauses;
 use crate::server::{AGAIN_MAX, CLOCK_EVERY, WAITING_TIME};
@@ -141,12 +142,10 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
         let RelayServer { core, intake, describer, .. } = self;
         describer.describe(now, |_| {
             let core = core.core();
-            let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
-                json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
-            };
             json!({
                 "role": "relay",
-                "services": core.services().map(service).collect::<Vec<Value>>(),
+                "services": inspection::describe_services(core),
+                "counts": inspection::describe_counts(core),
                 "items": core.item_count(),
                 "intake": intake::describe(now, intake),
             })

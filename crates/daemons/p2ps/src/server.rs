@@ -7,7 +7,7 @@ use std::time::Duration;
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
-use daemon::{Describer, Facts, Page, Parameter, Query, Status, UserList, describe_users};
+use daemon::{Describer, Facts, Order, OrderError, Page, Parameter, Query, Status, UserList, describe_users};
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
@@ -17,12 +17,13 @@ use serde_json::{Value, json};
 use server::rssl::RsslListener;
 use server::websocket::WebSocketListener;
 use server::{ConnectionId, ConnectionInfo, StepChange};
-use tracing::info;
+use tracing::{info, warn};
 use units::Nanos;
 
 use crate::P2psConfig;
 use crate::backbone_to_market::BackboneToMarket;
 use crate::conflation::StepLog;
+use crate::inspection;
 use crate::intake;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
@@ -161,7 +162,7 @@ impl<I: Inlet> PointToPointServer<I> {
             due: VecDeque::new(),
             steps: StepLog::default(),
             is_due: false,
-            describer: Describer::new(Parameter::ALL),
+            describer: Describer::taking_orders(Parameter::ALL),
             first_id: shard.first_id(),
             pauses: Pauses::new(shard.core.silence_timeout),
         })
@@ -410,7 +411,40 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
+    /// Disconnects clients as operators want it.
+    fn take_orders(&mut self, now: Nanos) {
+        for waiting in self.describer.take_orders(now) {
+            let done = self.disconnect(waiting.order());
+            waiting.answer(done);
+        }
+    }
+
+    /// Disconnects a client: it is told why, and its connection is closed behind that.
+    fn disconnect(&mut self, order: &Order) -> Result<Value, OrderError> {
+        let none = OrderError::NoClient(order.client);
+        let number = order.client.checked_sub(self.first_id).and_then(|number| u32::try_from(number).ok());
+        let client = ClientId(number.ok_or_else(|| none.clone())?);
+        let connection = match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.connection(ConnectionId(client.0)),
+            (Some(id), Some(port)) => port.connection(id),
+            (Some(_), None) => None,
+        };
+        let peer = connection.map(|known| known.peer).ok_or_else(|| none.clone())?;
+        if order.peer.is_some_and(|meant| meant != peer) {
+            return Err(OrderError::Another { client: order.client, peer });
+        }
+        let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
+        if !core.announce_disconnect(client, DISCONNECTED, &mut sink) {
+            return Err(none);
+        }
+        let user = core.client_info_of(client).map(|info| info.user.to_owned()).unwrap_or_default();
+        warn!(client = order.client, user, %peer, by = %order.by, "client is disconnected by an operator");
+        self.dismiss(client);
+        Ok(json!({"disconnected": order.client, "user": user, "peer": peer.to_string()}))
+    }
+
     fn describe(&mut self, now: Nanos) {
+        self.take_orders(now);
         let PointToPointServer { core, intake, rssl, websocket, describer, first_id, .. } = self;
         let first_id = *first_id;
         describer.describe(now, |query| {
@@ -426,12 +460,10 @@ impl<I: Inlet> PointToPointServer<I> {
                 let info = core.client_info_of(*client)?;
                 Some(describe_client(now, first_id, &info, protocol, connection.as_ref()))
             });
-            let service = |(id, name, up, instance): (u16, &str, bool, Option<u64>)| {
-                json!({"id": id, "name": name, "up": up, "instance": instance.map(|i| format!("{i:016x}"))})
-            };
-            json!({
+            let mut document = json!({
                 "role": "p2ps",
-                "services": core.services().map(service).collect::<Vec<Value>>(),
+                "services": inspection::describe_services(core),
+                "counts": inspection::describe_counts(core),
                 "users": describe_users(core.gate()),
                 "items": core.item_count(),
                 "intake": intake::describe(now, intake),
@@ -439,11 +471,15 @@ impl<I: Inlet> PointToPointServer<I> {
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
                 "page": page.to_json(core.client_count()),
-            })
+            });
+            inspection::describe_items(now, query, core, &mut document);
+            document
         });
     }
 }
 
+/// What a client that an operator disconnects is told.
+const DISCONNECTED: &str = "an operator disconnects this client";
 /// The token space of the WebSocket port, counted from the server's first.
 const WEBSOCKET_SPACE: u32 = 2;
 

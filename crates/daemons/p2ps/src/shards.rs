@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use counters::Registry;
-use daemon::{Described, Query, Status, StatusError};
+use daemon::{Described, OrderError, Query, Status, StatusError};
 use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
@@ -91,14 +91,22 @@ impl Shard {
 /// One description of a relay and its shards.
 #[must_use]
 pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
-    let mut threads: Vec<(String, Status)> = vec![("p2ps".to_owned(), relay.clone())];
-    threads
-        .extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
-    Described::several(&threads, move |query| {
-        let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
-        let all = Status::ask_all(&shards, &query)?;
-        Ok(merged(&query, relay.read(), all))
-    })
+    let mut threads = vec![relay.thread("p2ps")];
+    threads.extend(shards.iter().enumerate().map(|(at, status)| status.thread(&format!("p2ps shard {at}"))));
+    let clients_of = shards.clone();
+    Described::new(
+        threads,
+        move |query| {
+            let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
+            let all = Status::ask_all(&shards, &query)?;
+            Ok(merged(&query, relay.read(), all))
+        },
+        // The upper half of a client's number is that of its shard.
+        move |order| {
+            let shard = usize::try_from(order.client >> 32).ok().and_then(|number| clients_of.get(number));
+            shard.ok_or(OrderError::NoClient(order.client))?.order(order)
+        },
+    )
 }
 
 /// The descriptions of shards, put into that of their relay.
@@ -119,14 +127,70 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
     let mut document = json!({
         "role": "p2ps",
         "services": relay["services"], "items": relay["items"], "intake": relay["intake"],
+        "counts": merged_counts(&relay, &shards),
         "users": users,
         "connections": sum("connections"), "websocket_connections": sum("websocket_connections"),
         "shards": shards.iter().enumerate().map(each).collect::<Vec<Value>>(),
     });
+    if query.busiest() > 0 {
+        document["busiest"] = merged_busiest(query.busiest(), &shards);
+    }
+    if query.item().is_some() {
+        document["item"] = merged_item(&shards);
+    }
     let (clients, next) = merged_clients(query, shards);
     document["page"] = json!({"total": total, "looked_at": looked_at, "matched": matched, "next": next});
     document["clients"] = Value::Array(clients);
     document
+}
+
+/// What comes in is counted where it comes from the backbone, what goes out where clients are.
+fn merged_counts(relay: &Value, shards: &[Value]) -> Value {
+    let mut counts = relay["counts"].clone();
+    for key in ["updates_out", "updates_conflated"] {
+        let of_shards = shards.iter().map(|shard| shard["counts"][key].as_u64().unwrap_or(0));
+        counts[key] = json!(of_shards.sum::<u64>());
+    }
+    counts
+}
+
+/// The busiest items of all shards. One that is among the busiest of all is among the busiest of each shard that watches
+/// it, so nothing is missing; each shard looks by itself, so of the rates the highest counts.
+fn merged_busiest(count: usize, shards: &[Value]) -> Value {
+    let mut all: Vec<Value> = Vec::new();
+    // Until all know theirs, an order would be wrong.
+    let Some(lists) = shards.iter().map(|shard| shard["busiest"].as_array()).collect::<Option<Vec<_>>>()
+    else {
+        return Value::Null;
+    };
+    let same =
+        |one: &Value, other: &Value| ["service", "domain", "name"].iter().all(|key| one[key] == other[key]);
+    for item in lists.into_iter().flatten() {
+        match all.iter_mut().find(|known| same(known, item)) {
+            None => all.push(item.clone()),
+            Some(known) => {
+                let rate = |item: &Value| item["updates_per_second"].as_f64().unwrap_or(0.0);
+                known["updates_per_second"] = json!(rate(known).max(rate(item)));
+                add(known, item, "watchers");
+            }
+        }
+    }
+    let rate = |item: &Value| item["updates_per_second"].as_f64().unwrap_or(0.0);
+    all.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
+    all.truncate(count);
+    Value::Array(all)
+}
+
+/// An item as the first shard that has it sees it, with the watchers of all.
+fn merged_item(shards: &[Value]) -> Value {
+    let mut known = shards.iter().map(|shard| &shard["item"]).filter(|item| !item.is_null());
+    let Some(mut item) = known.next().cloned() else { return Value::Null };
+    known.for_each(|other| add(&mut item, other, "watchers"));
+    item
+}
+
+fn add(to: &mut Value, other: &Value, key: &str) {
+    to[key] = json!(to[key].as_u64().unwrap_or(0) + other[key].as_u64().unwrap_or(0));
 }
 
 /// The clients of shards in the order that is asked for, and where the next page begins. Numbers of clients rise from
@@ -192,6 +256,31 @@ mod tests {
         let (ids, page, items) = page("", vec![shard(0, &[3, 1], None), shard(1, &[2], None)]);
         assert_eq!((ids, items), (vec![0, 1, 1 << 32], json!(7)));
         assert_eq!(page, json!({"total": 3, "looked_at": 3, "matched": 3, "next": null}));
+    }
+
+    #[test]
+    fn items_and_counts_of_shards_are_put_together() {
+        let busy = |name: &str, rate: f64, watchers: u64| json!({"service": "A", "domain": 6, "name": name, "updates_per_second": rate, "watchers": watchers});
+        let of_shard = |number: u64, items: Value, item: Value| {
+            let mut shard = shard(number, &[], None);
+            shard["busiest"] = items;
+            shard["item"] = item;
+            shard["counts"] = json!({"updates_in": 5, "updates_out": 10, "updates_conflated": number});
+            shard
+        };
+        let query = Query::parse("busiest=2&item=X", daemon::Parameter::ALL).expect("it is allowed");
+        let relay = json!({"counts": {"updates_in": 7, "updates_out": 20, "messages_lost": 3}});
+        let first =
+            of_shard(0, json!([busy("X", 9.0, 1), busy("Y", 2.0, 4)]), json!({"name": "X", "watchers": 1}));
+        let second =
+            of_shard(1, json!([busy("Z", 9.5, 1), busy("X", 10.0, 2)]), json!({"name": "X", "watchers": 2}));
+        let all = merged(&query, relay.clone(), vec![first.clone(), second]);
+        assert_eq!(all["busiest"], json!([busy("X", 10.0, 3), busy("Z", 9.5, 1)]));
+        assert_eq!(all["item"], json!({"name": "X", "watchers": 3}));
+        let counts = json!({"updates_in": 7, "updates_out": 20, "updates_conflated": 1, "messages_lost": 3});
+        assert_eq!(all["counts"], counts);
+        let unknown = merged(&query, relay, vec![first, of_shard(1, Value::Null, Value::Null)]);
+        assert_eq!((&unknown["busiest"], &unknown["item"]["watchers"]), (&Value::Null, &json!(1)));
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
 use daemon::{Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, UserList, describe_users};
+use market::BusyItem;
 use market::distributor::{Distributor, ProviderId, SpoiltItem};
 use net::agent::Agent;
 use net::{Ready, Registrar};
@@ -49,6 +51,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::Address,
     Parameter::State,
     Parameter::BacklogMin,
+    Parameter::Busiest,
 ];
 
 impl<O: Outlet> SourceDistributor<O> {
@@ -248,13 +251,14 @@ impl<O: Outlet> SourceDistributor<O> {
     fn describe(&mut self, now: Nanos) {
         let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
         let is_held = *is_held;
-        let core = &*core;
         describer.describe(now, |query| {
+            let busiest = (query.busiest() > 0).then(|| describe_busiest(now, query.busiest(), core));
+            let core = &*core;
             let page = page_of_providers(query, core, listener);
             let service = |(id, name, up, sequence): (u16, &str, bool, u64)| {
                 json!({"id": id, "name": name, "up": up, "sequence": sequence})
             };
-            json!({
+            let mut document = json!({
                 "role": "source-distributor",
                 "instance": format!("{:016x}", core.instance()),
                 "services": core.services().map(service).collect::<Vec<Value>>(),
@@ -265,12 +269,40 @@ impl<O: Outlet> SourceDistributor<O> {
                 "peer_flows": core.peer_flows().take(LISTED_MAX).map(describe_flow).collect::<Vec<Value>>(),
                 "providers_held": is_held,
                 "items": core.item_count(),
+                "counts": describe_counts(core),
                 "items_spoilt": core.spoilt_items().map(describe_spoilt).collect::<Vec<Value>>(),
                 "connections": page.listed.iter().map(|info| describe_provider(core, info)).collect::<Vec<Value>>(),
                 "page": page.to_json(listener.connection_count()),
-            })
+            });
+            if let Some(busiest) = busiest {
+                document["busiest"] = busiest;
+            }
+            document
         });
     }
+}
+
+/// What has gone in and out since the start.
+fn describe_counts(core: &Distributor) -> Value {
+    let counted = core.counters();
+    json!({
+        "updates_in": counted.updates_in.get(), "stream_messages_out": counted.stream_messages_out.get(),
+        "messages_refused": counted.messages_refused.get(),
+    })
+}
+
+/// The busiest items; null until they are known.
+fn describe_busiest(now: Nanos, count: usize, core: &mut Distributor) -> Value {
+    let names: BTreeMap<u16, String> = core.services().map(|(id, name, ..)| (id, name.to_owned())).collect();
+    let Some(busiest) = core.busiest_items(now) else { return Value::Null };
+    let describe = |(item, peers): (&BusyItem, usize)| {
+        json!({
+            "service": names.get(&item.key.service), "domain": item.key.domain.0,
+            "name": String::from_utf8_lossy(&item.key.name),
+            "updates_per_second": item.updates_per_1000_s as f64 / 1000.0, "peers": peers,
+        })
+    };
+    busiest.take(count).map(describe).collect()
 }
 
 /// Which connections of providers a status page lists.

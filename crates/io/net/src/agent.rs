@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use counters::table::Thread;
 use units::Nanos;
 
 use crate::{Poller, Ready, WaitStrategy, Waiter, clock};
@@ -39,7 +40,22 @@ pub fn run(
     agents: &mut [&mut dyn Agent],
     stop: &AtomicBool,
 ) -> io::Result<()> {
-    drive(poller, strategy, agents, Nanos::NEVER, |_| !stop.load(Ordering::Relaxed))
+    run_counted(poller, strategy, agents, stop, &Thread::default())
+}
+
+/// The same, and counts how much of its time the thread works. The clock is read twice a turn for it, never for a
+/// message.
+///
+/// # Errors
+/// The poller failed.
+pub fn run_counted(
+    poller: &mut Poller,
+    strategy: WaitStrategy,
+    agents: &mut [&mut dyn Agent],
+    stop: &AtomicBool,
+    counters: &Thread,
+) -> io::Result<()> {
+    drive(poller, strategy, agents, Nanos::NEVER, counters, |_| !stop.load(Ordering::Relaxed))
 }
 
 /// Drives agents that are about to end until all have ended, or it is `until`.
@@ -47,7 +63,7 @@ pub fn run(
 /// # Errors
 /// The poller failed.
 pub fn finish(poller: &mut Poller, agents: &mut [&mut dyn Agent], until: Nanos) -> io::Result<()> {
-    drive(poller, WaitStrategy::Block, agents, until, |agents| {
+    drive(poller, WaitStrategy::Block, agents, until, &Thread::default(), |agents| {
         clock::monotonic() < until && !agents.iter().all(|agent| agent.has_ended())
     })
 }
@@ -58,17 +74,22 @@ fn drive(
     strategy: WaitStrategy,
     agents: &mut [&mut dyn Agent],
     until: Nanos,
+    counters: &Thread,
     goes_on: impl Fn(&[&mut dyn Agent]) -> bool,
 ) -> io::Result<()> {
     let mut waiter = Waiter::new(strategy);
     let mut ready = Vec::with_capacity(256);
+    let mut load = Load::new(clock::monotonic());
     while goes_on(agents) {
         let due = agents.iter().map(|a| a.next_wakeup()).min().unwrap_or(Nanos::NEVER).min(until);
-        let until_timer = (due != Nanos::NEVER).then(|| due.since(clock::monotonic()));
+        let ended = clock::monotonic();
+        load.end_turn(ended, counters);
+        let until_timer = (due != Nanos::NEVER).then(|| due.since(ended));
         let timeout = waiter.timeout(!ready.is_empty(), until_timer);
         ready.clear();
         ready.extend(poller.wait(timeout)?);
         let now = clock::monotonic();
+        load.begin_turn(now, !ready.is_empty() || due <= now, counters);
         for one in &ready {
             let space = (one.token.0 >> 32) as u32;
             if let Some(agent) = agents.iter_mut().find(|a| a.owns(space)) {
@@ -79,5 +100,89 @@ fn drive(
             agent.turn(now);
         }
     }
+    load.end_turn(clock::monotonic(), counters);
     Ok(())
+}
+
+/// How a thread's time is spent: turns that found work, and all else.
+struct Load {
+    /// When the present turn began, or the last one ended.
+    since: Nanos,
+    works: bool,
+}
+
+impl Load {
+    fn new(now: Nanos) -> Load {
+        Load { since: now, works: false }
+    }
+
+    #[inline]
+    fn begin_turn(&mut self, now: Nanos, works: bool, counters: &Thread) {
+        counters.waiting_ns.add(self.take(now));
+        self.works = works;
+        counters.turns.add(u64::from(works));
+    }
+
+    #[inline]
+    fn end_turn(&mut self, now: Nanos, counters: &Thread) {
+        // A turn that has looked in vain is a part of waiting: a thread that spins is not busy for that.
+        let spent = if self.works { &counters.working_ns } else { &counters.waiting_ns };
+        spent.add(self.take(now));
+        self.works = false;
+    }
+
+    #[inline]
+    fn take(&mut self, now: Nanos) -> u64 {
+        let before = std::mem::replace(&mut self.since, now);
+        now.0.saturating_sub(before.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_that_find_work_are_working_time_and_all_else_is_waiting() {
+        let (counters, mut load) = (Thread::default(), Load::new(Nanos(100)));
+        // Each: waits until, finds work, is done at.
+        for (begins, works, ends) in
+            [(150, true, 180), (200, false, 205), (205, false, 210), (300, true, 301)]
+        {
+            load.begin_turn(Nanos(begins), works, &counters);
+            load.end_turn(Nanos(ends), &counters);
+        }
+        let counted = (counters.turns.get(), counters.working_ns.get(), counters.waiting_ns.get());
+        assert_eq!(counted, (2, 31, 170), "201 ns in all");
+    }
+
+    /// Does something in each of its turns until it has had so many.
+    struct Turns<'s>(u32, &'s AtomicBool);
+
+    impl Agent for Turns<'_> {
+        fn owns(&self, _: u32) -> bool {
+            false
+        }
+
+        fn on_ready(&mut self, _: Nanos, _: Ready) {}
+
+        fn turn(&mut self, _: Nanos) {
+            self.0 -= 1;
+            self.1.store(self.0 == 0, Ordering::Relaxed);
+        }
+
+        fn next_wakeup(&self) -> Nanos {
+            Nanos::ZERO
+        }
+    }
+
+    #[test]
+    fn a_thread_counts_the_turns_that_were_due() {
+        let (stop, counters) = (AtomicBool::new(false), Thread::default());
+        let mut poller = Poller::new().expect("descriptors are left");
+        let agents: &mut [&mut dyn Agent] = &mut [&mut Turns(5, &stop)];
+        run_counted(&mut poller, WaitStrategy::Block, agents, &stop, &counters).expect("it polls");
+        assert_eq!(counters.turns.get(), 5);
+        assert!(counters.working_ns.get() > 0, "five turns take some time");
+    }
 }

@@ -6,11 +6,13 @@
 //! | `/ready` | `ready` if every service is served; else 503 and which is not |
 //! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
 //! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
+//! | `/disconnect`, with POST | a client's connection is ended, if the configuration allows it |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
 //! an update.
 
 mod connections;
+mod disconnect;
 mod prometheus;
 
 use std::io;
@@ -22,12 +24,14 @@ use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use counters::Registry;
 use serde_json::Value;
 
 use self::connections::Bounded;
+use self::disconnect::Asker;
+pub(crate) use self::disconnect::Disconnect;
 
 /// Gives the present status of a daemon, or the part of it that the URL asks for behind its `?`; may block.
 pub(crate) type Status = Arc<dyn Fn(&str) -> Result<Value, NoStatus> + Send + Sync>;
@@ -53,6 +57,8 @@ pub(crate) struct Daemon {
     pub(crate) health: Check,
     /// Services that are not served.
     pub(crate) ready: Check,
+    /// Ends the connection of a client; `None` if that is not allowed.
+    pub(crate) disconnect: Option<Disconnect>,
 }
 
 /// Serves the paths on `address` from a thread of its own, for the life of the process.
@@ -70,14 +76,16 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            axum::serve(Bounded::new(listener), router(registry, daemon)).await
+            let router = router(registry, daemon).into_make_service_with_connect_info::<Asker>();
+            axum::serve(Bounded::new(listener), router).await
         })
     })?;
     Ok(local)
 }
 
 fn router(registry: Registry, daemon: Daemon) -> Router {
-    let Daemon { status, health, ready } = daemon;
+    let Daemon { status, health, ready, disconnect } = daemon;
+    let orders = move |who, query, headers| disconnect::disconnect(disconnect.clone(), who, query, headers);
     let metrics = move || {
         let text = prometheus::text(&registry.in_use());
         async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
@@ -87,6 +95,7 @@ fn router(registry: Registry, daemon: Daemon) -> Router {
         .route("/ready", get(move || check(ready.clone(), "ready")))
         .route("/metrics", get(metrics))
         .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
+        .route("/disconnect", post(orders))
 }
 
 /// 200 and `good`, or 503 and what is wrong.
@@ -115,12 +124,18 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream};
 
     use counters::table::{LbtrmSource, LbttcpSource};
+    use daemon::{Order, OrderError};
 
     use super::*;
 
     fn fetch(from: SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(from).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        request(from, "GET", path, "")
+    }
+
+    fn request(to: SocketAddr, method: &str, path: &str, headers: &str) -> String {
+        let mut stream = TcpStream::connect(to).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: test\r\n{headers}Connection: close\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -129,7 +144,8 @@ mod tests {
     fn daemon(status: Value, wrong: &[&str]) -> Daemon {
         let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
         let check: Check = Arc::new(move || wrong.clone());
-        Daemon { status: Arc::new(move |_| Ok(status.clone())), health: check.clone(), ready: check }
+        let status: Status = Arc::new(move |_| Ok(status.clone()));
+        Daemon { status, health: check.clone(), ready: check, disconnect: None }
     }
 
     #[test]
@@ -194,6 +210,38 @@ mod tests {
         let refused = fetch(address, "/status?limit=0");
         assert!(refused.starts_with("HTTP/1.1 400") && refused.ends_with("`limit` must be 1 to 1000\n"));
         assert!(fetch(address, "/status?busy").starts_with("HTTP/1.1 503"));
+    }
+
+    #[test]
+    fn clients_are_disconnected_by_post_alone_if_that_is_allowed_and_never_from_a_page() {
+        let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let closed = serve(any, Registry::default(), daemon(Value::Null, &[])).unwrap();
+        let refused = request(closed, "POST", "/disconnect?client=7", "");
+        assert!(
+            refused.starts_with("HTTP/1.1 403") && refused.contains("admin.disconnects = true"),
+            "{refused}"
+        );
+        let (orders, taken) = std::sync::mpsc::channel();
+        let disconnect: Disconnect = Arc::new(move |order: Order| {
+            orders.send(order.clone()).unwrap();
+            if order.client == 7 {
+                Ok(serde_json::json!({"disconnected": 7}))
+            } else {
+                Err(OrderError::NoClient(8))
+            }
+        });
+        let open = Daemon { disconnect: Some(disconnect), ..daemon(Value::Null, &[]) };
+        let open = serve(any, Registry::default(), open).unwrap();
+        assert!(request(open, "GET", "/disconnect?client=7", "").starts_with("HTTP/1.1 405"));
+        let of_page = request(open, "POST", "/disconnect?client=7", "Origin: http://localhost\r\n");
+        assert!(of_page.starts_with("HTTP/1.1 403"), "{of_page}");
+        assert!(request(open, "POST", "/disconnect", "").starts_with("HTTP/1.1 400"));
+        assert!(taken.try_recv().is_err(), "nobody was disconnected by these");
+        assert!(request(open, "POST", "/disconnect?client=7", "").ends_with("{\"disconnected\":7}"));
+        let order = taken.try_recv().unwrap();
+        assert!(order.client == 7 && order.by.ip().is_loopback());
+        let gone = request(open, "POST", "/disconnect?client=8", "");
+        assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no client has the id 8"), "{gone}");
     }
 
     #[test]

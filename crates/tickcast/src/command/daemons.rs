@@ -30,9 +30,7 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |described| {
-        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| {
-            described.ask(query)
-        })
+        host::start_admin(&config.admin, &registry, &stop, &described)
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -60,11 +58,8 @@ fn run(
         registry: &registry,
         stop: &stop,
     };
-    let ended = role(&surroundings, &mut |described| {
-        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| {
-            described.ask(query)
-        })
-    });
+    let ended =
+        role(&surroundings, &mut |described| host::start_admin(&config.admin, &registry, &stop, &described));
     ended.map_err(|failure| host::name_port(&config, failure))
 }
 

@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
-use daemon::{Query, StatusError};
+use daemon::{DaemonThread, Described, OrderError, Query, StatusError};
 use feed::{Replay, Speed};
+use serde_json::{Value, json};
 
 use crate::config::ConfigArgs;
 use crate::dictionary;
@@ -45,12 +46,14 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     registry.register(&[], session);
     registry.register(&[("part", "feed")], connection);
     let _counters = host::publish_counters(&config.admin, &registry, "feed");
-    let threads = vec![("feed".to_owned(), replay.heartbeat())];
-    let status = |query: &str| {
+    // Its thread does not run the loop that counts its time.
+    let threads = vec![DaemonThread::new("feed", replay.heartbeat())];
+    let status = |query: &str| -> Result<Value, StatusError> {
         // It has no list of connections to choose from.
         Query::parse(query, &[]).map_err(StatusError::Query)?;
-        Ok(serde_json::json!({ "role": "feed" }))
+        Ok(json!({ "role": "feed" }))
     };
-    host::start_admin(&config.admin, &registry, &stop, threads, status)?;
+    let described = Described::new(threads, status, |_| Err(OrderError::Unsupported));
+    host::start_admin(&config.admin, &registry, &stop, &described)?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

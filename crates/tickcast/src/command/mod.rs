@@ -12,12 +12,13 @@ pub(crate) use topic::{PublishArgs, SubscribeArgs};
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
-use crate::{demo, watch};
+use crate::{demo, top, watch};
 
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Feed(args) => feed::run(&args),
         Command::SourceDistributor(config) => daemons::source_distributor(&config),
         Command::P2ps(config) => daemons::p2ps(&config),

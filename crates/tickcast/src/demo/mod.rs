@@ -11,7 +11,7 @@ use std::time::Duration;
 use backbone::inprocess::Hub;
 use client::HostPort;
 use counters::Registry;
-use daemon::Described;
+use daemon::{DaemonThread, Described};
 use feed::{Replay, Speed};
 use serde_json::json;
 use source_distributor::{PostsConfig, ServiceConfig};
@@ -119,20 +119,20 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     };
     let (distributor, described_distributor) =
         start("distributor", |role, ready| role::source_distributor(role, ready))?;
-    let (server, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
+    let (p2ps, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
-    threads.push(("feed".to_owned(), replay.heartbeat()));
-    host::start_admin(
-        &config.admin,
-        registry,
-        &stop,
+    threads.push(DaemonThread::new("feed", replay.heartbeat()));
+    let server = described_server.clone();
+    let described = Described::new(
         threads,
         // A question is about the P2PS's clients: the source distributor has one provider.
         move |query| {
             let p2ps = described_server.ask(query)?;
             Ok(json!({ "source_distributor": described_distributor.ask("")?, "p2ps": p2ps }))
         },
-    )?;
+        move |order| server.order(order),
+    );
+    host::start_admin(&config.admin, registry, &stop, &described)?;
     let replay = {
         let stop = stop.clone();
         let run = move || replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()));
@@ -140,7 +140,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     };
 
     introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
-    let mut threads = vec![distributor, server, replay];
+    let mut threads = vec![distributor, p2ps, replay];
     let shown = show(&stop, registry, args.repeat, &threads);
     stop.stop();
     let ended: Result<(), Failure> = threads.drain(..).try_for_each(join);

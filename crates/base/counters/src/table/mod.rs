@@ -20,6 +20,7 @@ mod relay;
 mod reliable;
 mod rssl;
 pub mod sessions;
+mod thread;
 mod websocket;
 mod xdp;
 
@@ -39,5 +40,6 @@ pub use recovery::{HotFailover, LbmRecovery, LbmRetention};
 pub use relay::{LbmrRelay, ResolverSocket};
 pub use reliable::{ReliableReceiver, ReliableSource};
 pub use rssl::RsslConnections;
+pub use thread::Thread;
 pub use websocket::{JsonClients, WebSocketConnections};
 pub use xdp::XdpSocket;

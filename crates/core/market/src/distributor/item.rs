@@ -2,6 +2,7 @@
 
 use super::base::{PeerId, ProviderId};
 use super::timers::Due;
+use crate::busiest::Counted;
 use crate::cached::CachedItem;
 use crate::key::{ItemKey, OwnedKey};
 use crate::key_index::Keyed;
@@ -12,6 +13,8 @@ pub(super) struct Item {
     /// Sweeps up to this number are done with it.
     pub(super) swept: u64,
     pub(super) cached: CachedItem,
+    /// The lower half of its version when a sweep for the busiest items looked last.
+    pub(super) version_seen: u32,
     /// Its id in the service's stream, once a peer has wanted it.
     pub(super) id: Option<u32>,
     /// Peers that get its updates.
@@ -39,6 +42,17 @@ impl Item {
     /// Whether nobody wants it.
     pub(super) fn is_unwanted(&self) -> bool {
         self.peers.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl Counted for Item {
+    fn take_moved(&mut self) -> u32 {
+        let version = self.cached.version() as u32;
+        version.wrapping_sub(std::mem::replace(&mut self.version_seen, version))
+    }
+
+    fn key(&self) -> &OwnedKey {
+        &self.key
     }
 }
 

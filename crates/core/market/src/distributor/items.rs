@@ -25,6 +25,7 @@ use super::sweep::Cleanups;
 use super::timers::Timers;
 use super::unknown::UnknownItems;
 use crate::backbone::{Kind, LinkDown, StreamMsg};
+use crate::busiest::Busiest;
 use crate::cached::{CachedItem, RefreshForm, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -38,6 +39,7 @@ pub(super) struct Items {
     pub(super) links: Links,
     pub(super) table: Slab<Item>,
     index: KeyIndex,
+    pub(super) busiest: Busiest,
     /// Items that peers want and no provider has published yet.
     pub(super) unknown: UnknownItems,
     pub(super) timers: Timers<Timer>,
@@ -63,6 +65,7 @@ impl Items {
             links: Links::new(Arc::clone(config), Arc::clone(&counters)),
             table: Slab::new(),
             index: KeyIndex::default(),
+            busiest: Busiest::default(),
             unknown: UnknownItems::default(),
             timers: Timers::default(),
             cleanups: Cleanups::new(config.cleanups_per_turn),
@@ -215,6 +218,7 @@ impl Items {
             key: key.to_owned(),
             swept: self.cleanups.last_sweep(),
             cached: CachedItem::new(ripples),
+            version_seen: 0,
             id: None,
             peers: Vec::new(),
             waiting: Vec::new(),

@@ -87,6 +87,7 @@ use self::posts::Posts;
 use self::privates::Privates;
 use self::suppliers::Suppliers;
 use self::waits::Waits;
+use crate::busiest::BusyItem;
 use crate::cached::CachedItem;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -149,6 +150,8 @@ impl Distributor {
             self.on_timer(now, timer, sink);
         }
         self.items.suppliers.publish_directory_if_due(now, sink);
+        let Items { busiest, table, .. } = &mut self.items;
+        busiest.sweep(now, table);
     }
 
     fn on_timer(&mut self, now: Nanos, timer: Timer, sink: &mut impl DistributorSink) {
@@ -182,6 +185,7 @@ impl Distributor {
             .min(self.items.timers.next())
             .min(self.next_cleanup())
             .min(self.items.links.next_flow_check())
+            .min(self.items.busiest.next_wakeup())
     }
 }
 
@@ -237,6 +241,24 @@ impl Distributor {
             let is_up = s.definition.state.up && !s.is_withdrawn();
             (*id, &*s.definition.info.name, is_up, s.stream.sequence())
         })
+    }
+
+    /// The busiest items, the busiest one first, at most [`crate::BUSIEST_MAX`], with how many P2PSs have each. The
+    /// first call begins to look which ones they are: there is no answer until two sweeps over all items can be compared.
+    pub fn busiest_items(&mut self, now: Nanos) -> Option<impl Iterator<Item = (&BusyItem, usize)>> {
+        self.items.busiest.want(now);
+        let Items { busiest, table, .. } = &self.items;
+        let peers = |item: &BusyItem| {
+            let known = self.items.find(item.key.as_key()).and_then(|at| table.get(at));
+            known.map_or(0, |item| item.peers.len())
+        };
+        Some(busiest.shown()?.iter().map(move |item| (item, peers(item))))
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.items.counters
     }
 
     /// How many items are cached.

@@ -1,4 +1,4 @@
-//! The end of a server: its clients are notified, so that they move on at once.
+//! The end of a server, or of one connection by an operator: clients are notified, so that they move on at once.
 
 use rdm::ToVec;
 use rdm::login::LoginStatus;
@@ -19,12 +19,27 @@ impl PointToPoint {
             .iter()
             .filter_map(|(client, c)| Some((*client, c.login.as_ref()?.stream_id)));
         for (client, stream_id) in logins.collect::<Vec<(ClientId, i32)>>() {
-            let state = State::new(StreamState::Open, DataState::Suspect);
-            let state = state.because(StateCode::NONE, "the server is shutting down");
-            let status = LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() };
-            if let Ok(message) = status.to_vec() {
-                sink.send(client, &message);
-            }
+            part_from(client, stream_id, "the server is shutting down", sink);
         }
+    }
+
+    /// Tells a client that it is disconnected, and why, in the same way. Its connection is to be closed behind that.
+    /// Returns whether there is such a client.
+    pub fn announce_disconnect(&mut self, client: ClientId, why: &str, sink: &mut impl ServerSink) -> bool {
+        let Some(known) = self.items.clients.get(client) else { return false };
+        if let Some(login) = &known.login {
+            part_from(client, login.stream_id, why, sink);
+        }
+        self.counters.clients_disconnected.inc();
+        true
+    }
+}
+
+/// The login is open and suspect: the SDKs hand that to the application, and connect again by themselves.
+fn part_from(client: ClientId, stream_id: i32, why: &str, sink: &mut impl ServerSink) {
+    let state = State::new(StreamState::Open, DataState::Suspect).because(StateCode::NONE, why);
+    let status = LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() };
+    if let Ok(message) = status.to_vec() {
+        sink.send(client, &message);
     }
 }

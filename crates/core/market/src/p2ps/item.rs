@@ -5,6 +5,7 @@ use units::Nanos;
 
 use super::audience::Audience;
 use super::life::Life;
+use crate::busiest::Counted;
 use crate::cached::CachedItem;
 use crate::key::{ItemKey, OwnedKey};
 use crate::key_index::Keyed;
@@ -25,6 +26,8 @@ pub(super) struct Item {
     pub(super) id: Option<u32>,
     /// The number of its last update; never 0, and begins again after the highest.
     pub(super) updates: NonZeroU32,
+    /// What that was when a sweep for the busiest items looked last.
+    pub(super) updates_seen: NonZeroU32,
     /// Who watches it.
     pub(super) audience: Audience,
     /// When nobody watches it any more, it is given up then.
@@ -50,6 +53,7 @@ impl Item {
             was_live: false,
             id: None,
             updates: NonZeroU32::MIN,
+            updates_seen: NonZeroU32::MIN,
             audience: Audience::default(),
             lingers_until: None,
             is_counted_suspect: false,
@@ -59,5 +63,16 @@ impl Item {
     /// Whether its image is missing or not to be trusted.
     pub(super) fn is_suspect(&self) -> bool {
         !self.cached.is_known() || self.cached.state().data == DataState::Suspect
+    }
+}
+
+impl Counted for Item {
+    fn take_moved(&mut self) -> u32 {
+        let before = std::mem::replace(&mut self.updates_seen, self.updates);
+        self.updates.get().wrapping_sub(before.get())
+    }
+
+    fn key(&self) -> &OwnedKey {
+        &self.key
     }
 }

@@ -23,6 +23,7 @@ use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
 use super::sweep::Cleanups;
+use crate::busiest::Busiest;
 use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -37,6 +38,7 @@ pub(super) struct WatchedItems {
     pub(super) conversations: Conversations,
     pub(super) table: Slab<Item>,
     index: KeyIndex,
+    pub(super) busiest: Busiest,
     next_serial: u64,
     pub(super) recovery: Requests,
     pub(super) lingering: VecDeque<(Nanos, usize, u64)>,
@@ -65,6 +67,7 @@ impl WatchedItems {
             conversations: Conversations::new(Arc::clone(counters)),
             table: Slab::new(),
             index: KeyIndex::default(),
+            busiest: Busiest::default(),
             next_serial: 0,
             recovery: Requests::default(),
             lingering: VecDeque::new(),

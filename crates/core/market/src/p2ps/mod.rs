@@ -33,6 +33,7 @@ mod ending;
 mod fanout;
 mod front;
 mod gaps;
+mod inspection;
 mod instance;
 mod instances;
 mod item;
@@ -63,6 +64,7 @@ mod users;
 
 pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
+pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::{ServerSink, UpstreamSink};
 
@@ -155,6 +157,8 @@ impl PointToPoint {
         self.items.clients.measure_round_trips(now, sink);
         self.items.clients.take_turns(now);
         self.items.conversations.check_posts(now, sink);
+        let WatchedItems { busiest, table, .. } = &mut self.items;
+        busiest.sweep(now, table);
     }
 
     /// When [`PointToPoint::on_wakeup`] is due next.
@@ -174,7 +178,7 @@ impl PointToPoint {
                 self.items.sources.services_due_at,
                 self.items.cleanups.next_cleanup(),
             ])
-            .chain([self.instances.next_release()])
+            .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

@@ -9,6 +9,7 @@ mod due;
 mod front;
 mod gaps;
 mod ids;
+mod inspection;
 mod keys;
 mod last_images;
 mod logins;

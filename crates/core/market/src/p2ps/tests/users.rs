@@ -59,3 +59,26 @@ fn who_may_not_be_logged_in_any_more_is_told_and_named_to_be_cut_off() {
     assert_eq!((bench.counters.logins_denied.get(), bench.counters.logins_revoked.get()), (1, 1));
     assert_eq!(bench.core.set_users(Users::everybody(), &mut bench.log), []);
 }
+
+#[test]
+fn who_is_disconnected_by_an_operator_is_told_why_and_nobody_else_is() {
+    let mut bench = Bench::watching();
+    bench.log_in(B, &LoginRequest::consumer(b"trader"));
+    bench.took();
+    assert!(bench.core.announce_disconnect(A, "an operator disconnects this client", &mut bench.log));
+    assert_eq!(bench.took(), ["1/1: status open suspect: an operator disconnects this client login"]);
+    assert!(!bench.core.announce_disconnect(ClientId(99), "", &mut bench.log));
+    assert_eq!((bench.took(), bench.counters.clients_disconnected.get()), (vec![], 1));
+}
+
+#[test]
+fn who_has_not_logged_in_is_disconnected_without_a_word() {
+    let mut bench = Bench::alone();
+    bench.core.on_client_connected(ClientId(3), ClientProfile::default());
+    assert!(bench.core.announce_disconnect(
+        ClientId(3),
+        "an operator disconnects this client",
+        &mut bench.log
+    ));
+    assert_eq!((bench.took(), bench.counters.clients_disconnected.get()), (vec![], 1));
+}
