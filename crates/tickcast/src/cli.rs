@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::command::{CountersArgs, FeedArgs, PublishArgs, SubscribeArgs};
+use crate::command::{CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs};
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
 use crate::watch::WatchArgs;
@@ -38,6 +38,8 @@ pub(crate) enum Command {
     },
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
+    /// Asks running source distributors and P2PSs what became of each update, and whether that adds up.
+    Ledger(LedgerArgs),
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

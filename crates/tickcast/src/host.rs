@@ -210,6 +210,7 @@ pub(crate) fn start_admin(
     stop: &Stop,
     threads: Vec<(String, Heartbeat)>,
     status: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+    ledger: impl Fn() -> Result<Value, StatusError> + Send + Sync + 'static,
 ) -> Result<(), Failure> {
     let alive = Alive::new(threads, Duration::from_millis(config.turn_limit_ms.into()));
     if let Some(port) = config.port {
@@ -217,22 +218,28 @@ pub(crate) fn start_admin(
         let (alive, status) = (alive.clone(), Arc::new(status));
         let (described, ending) = (status.clone(), stop.clone());
         let daemon = admin::Daemon {
-            status: Arc::new(move |query| {
-                status(query).map_err(|error| match error {
-                    StatusError::Query(error) => NoStatus::Refused(error.to_string()),
-                    error => NoStatus::Busy(error.to_string()),
-                })
+            status: Arc::new(move |query| status(query).map_err(no_status)),
+            ledger: Arc::new(move |query| match query {
+                "" => ledger().map_err(no_status),
+                _ => Err(NoStatus::Refused("/ledger has no parameters".to_owned())),
             }),
             health: Arc::new(move || alive.stuck()),
             ready: Arc::new(move || health::not_ready(ending.is_set(), || described("").unwrap_or_default())),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
-        tracing::info!(%address, "admin: /health /ready /metrics /status");
+        tracing::info!(%address, "admin: /health /ready /metrics /status /ledger");
     }
     if let Err(error) = notify::start(alive, stop) {
         tracing::warn!(%error, "systemd cannot be told that the daemon is ready (NOTIFY_SOCKET)");
     }
     Ok(())
+}
+
+fn no_status(error: StatusError) -> NoStatus {
+    match error {
+        StatusError::Query(_) | StatusError::NoLedger => NoStatus::Refused(error.to_string()),
+        error => NoStatus::Busy(error.to_string()),
+    }
 }
 
 /// Publishes the counters in a file until the result is dropped, if a directory is configured. A daemon whose

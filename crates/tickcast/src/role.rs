@@ -89,7 +89,7 @@ fn distribute(
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut distributor =
         SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
-    ready(Described::of("source-distributor", distributor.status()))?;
+    ready(Described::with_ledger("source-distributor", distributor.status()))?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut distributor], role.stop.flag())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     distributor.begin_end(clock::monotonic(), until);
@@ -244,7 +244,7 @@ fn serve_alone(
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut server =
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
-    ready(Described::of("p2ps", server.status()))?;
+    ready(Described::with_ledger("p2ps", server.status()))?;
     net::agent::run(&mut poller, config.thread.strategy(), &mut [&mut server], role.stop.flag())?;
     let until = begin_end(role.stop, config.shutdown_timeout_ms);
     server.end(until);

@@ -45,7 +45,7 @@ mod status;
 mod thread;
 mod users;
 
-pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError};
+pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError, Subject};
 pub use status::{Described, Describer, Status, StatusError};
 pub use thread::{ThreadConfig, WaitConfig};
 pub use users::{UserList, UsersError, describe_users};

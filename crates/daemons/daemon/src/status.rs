@@ -51,6 +51,8 @@ pub enum StatusError {
     Query(QueryError),
     /// The daemon's thread has not answered in time, or too many ask.
     Busy,
+    /// The daemon has no ledger.
+    NoLedger,
 }
 
 impl fmt::Display for StatusError {
@@ -58,6 +60,9 @@ impl fmt::Display for StatusError {
         match self {
             StatusError::Query(error) => error.fmt(f),
             StatusError::Busy => f.write_str("the daemon is busy: ask again"),
+            StatusError::NoLedger => {
+                f.write_str("this daemon has no ledger: source distributors and P2PSs have one")
+            }
         }
     }
 }
@@ -69,16 +74,35 @@ impl std::error::Error for StatusError {}
 pub struct Described {
     threads: Vec<(String, Heartbeat)>,
     ask: Arc<Ask>,
+    ledger: Arc<AskLedger>,
 }
 
 type Ask = dyn Fn(&str) -> Result<Value, StatusError> + Send + Sync;
+type AskLedger = dyn Fn() -> Result<Value, StatusError> + Send + Sync;
 
 impl Described {
     /// A daemon of one thread.
     #[must_use]
     pub fn of(name: &str, status: Status) -> Described {
         let threads = vec![(name.to_owned(), status.heartbeat())];
-        Described { threads, ask: Arc::new(move |query| status.ask(query)) }
+        let ledger = || Err(StatusError::NoLedger);
+        Described { threads, ask: Arc::new(move |query| status.ask(query)), ledger: Arc::new(ledger) }
+    }
+
+    /// The same of a daemon that has a ledger, which is its answer to [`Query::ledger`].
+    #[must_use]
+    pub fn with_ledger(name: &str, status: Status) -> Described {
+        let ledger = status.clone();
+        Described::of(name, status).and_ledger(move || ledger.ask_ledger())
+    }
+
+    /// Adds what answers questions about the ledger.
+    #[must_use]
+    pub fn and_ledger(
+        self,
+        ledger: impl Fn() -> Result<Value, StatusError> + Send + Sync + 'static,
+    ) -> Described {
+        Described { ledger: Arc::new(ledger), ..self }
     }
 
     /// A daemon of several threads, by name, with what answers questions about them.
@@ -88,7 +112,8 @@ impl Described {
         ask: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
     ) -> Described {
         let threads = threads.iter().map(|(name, status)| (name.clone(), status.heartbeat())).collect();
-        Described { threads, ask: Arc::new(ask) }
+        let ledger = || Err(StatusError::NoLedger);
+        Described { threads, ask: Arc::new(ask), ledger: Arc::new(ledger) }
     }
 
     /// As [`Status::ask`].
@@ -97,6 +122,14 @@ impl Described {
     /// [`StatusError`]: the question is not understood, or not answered in time.
     pub fn ask(&self, query: &str) -> Result<Value, StatusError> {
         (self.ask)(query)
+    }
+
+    /// What became of each update, as of a moment after the call.
+    ///
+    /// # Errors
+    /// [`StatusError`]: the daemon has no ledger, or does not answer in time.
+    pub fn ledger(&self) -> Result<Value, StatusError> {
+        (self.ledger)()
     }
 
     /// Names and hearts of the threads.
@@ -137,6 +170,14 @@ impl Status {
     /// [`StatusError`]: the question is not understood, or not answered in time.
     pub fn ask(&self, query: &str) -> Result<Value, StatusError> {
         self.answer(Query::parse(query, self.0.known).map_err(StatusError::Query)?)
+    }
+
+    /// The daemon's ledger, as of a moment after the call.
+    ///
+    /// # Errors
+    /// [`StatusError::Busy`]: it is not answered in time.
+    pub fn ask_ledger(&self) -> Result<Value, StatusError> {
+        self.answer(Query::ledger())
     }
 
     /// Asks several threads the same, all at once: the answers come within the time of one.

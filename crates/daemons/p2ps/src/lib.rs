@@ -81,6 +81,7 @@ mod backbone_to_market;
 mod config;
 mod conflation;
 mod intake;
+mod ledger;
 mod market_to_clients;
 mod pace;
 mod pauses;

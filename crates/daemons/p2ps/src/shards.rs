@@ -8,7 +8,7 @@ use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
 
-use crate::P2psConfig;
+use crate::{P2psConfig, ledger};
 
 /// The shards of a server.
 pub struct Shards {
@@ -94,10 +94,16 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     let mut threads: Vec<(String, Status)> = vec![("p2ps".to_owned(), relay.clone())];
     threads
         .extend(shards.iter().enumerate().map(|(at, status)| (format!("p2ps shard {at}"), status.clone())));
-    Described::several(&threads, move |query| {
+    let (relay_too, shards_too) = (relay.clone(), shards.clone());
+    let described = Described::several(&threads, move |query| {
         let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
         let all = Status::ask_all(&shards, &query)?;
         Ok(merged(&query, relay.read(), all))
+    });
+    // First the relay: what it has sent by then, shards have taken, or it is on its way.
+    described.and_ledger(move || {
+        let relay = relay_too.ask_ledger()?;
+        Ok(ledger::merged(relay, &Status::ask_all(&shards_too, &Query::ledger())?))
     })
 }
 

@@ -30,9 +30,9 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |described| {
-        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| {
-            described.ask(query)
-        })
+        let (threads, ledger) = (described.threads(), described.clone());
+        let status = move |query: &str| described.ask(query);
+        host::start_admin(&config.admin, &registry, &stop, threads, status, move || ledger.ledger())
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -61,9 +61,9 @@ fn run(
         stop: &stop,
     };
     let ended = role(&surroundings, &mut |described| {
-        host::start_admin(&config.admin, &registry, &stop, described.threads(), move |query| {
-            described.ask(query)
-        })
+        let (threads, ledger) = (described.threads(), described.clone());
+        let status = move |query: &str| described.ask(query);
+        host::start_admin(&config.admin, &registry, &stop, threads, status, move || ledger.ledger())
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }

@@ -51,6 +51,6 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
         Query::parse(query, &[]).map_err(StatusError::Query)?;
         Ok(serde_json::json!({ "role": "feed" }))
     };
-    host::start_admin(&config.admin, &registry, &stop, threads, status)?;
+    host::start_admin(&config.admin, &registry, &stop, threads, status, || Err(StatusError::NoLedger))?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

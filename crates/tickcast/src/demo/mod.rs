@@ -122,6 +122,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let (server, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
     threads.push(("feed".to_owned(), replay.heartbeat()));
+    let (ledger_of_distributor, ledger_of_server) = (described_distributor.clone(), described_server.clone());
     host::start_admin(
         &config.admin,
         registry,
@@ -131,6 +132,13 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         move |query| {
             let p2ps = described_server.ask(query)?;
             Ok(json!({ "source_distributor": described_distributor.ask("")?, "p2ps": p2ps }))
+        },
+        move || {
+            let hops =
+                |document: &serde_json::Value| document["hops"].as_array().cloned().unwrap_or_default();
+            let distributor = hops(&ledger_of_distributor.ledger()?);
+            let all = [distributor, hops(&ledger_of_server.ledger()?)].concat();
+            Ok(json!({ "hops": all }))
         },
     )?;
     let replay = {

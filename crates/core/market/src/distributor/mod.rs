@@ -34,6 +34,7 @@ mod ids;
 mod item;
 mod items;
 mod kept;
+mod ledger;
 mod links;
 mod many;
 mod notices;
@@ -70,6 +71,7 @@ mod withdrawal;
 
 pub use self::base::{Balance, DistributorConfig, FlowConfig, PeerId, PostRoute, ProviderId};
 pub use self::errors::{LinkError, ProviderError};
+pub use self::ledger::{DistributorLedger, ProviderLedger, PublishedLedger};
 pub use self::notices::{DictionaryDifference, PeerNotice, ProviderNotice, RefusedService};
 pub use self::provider::{DialSpec, DialStage, DialledStatus};
 pub use self::sink::DistributorSink;

@@ -368,9 +368,13 @@ impl Audience {
     pub(super) fn remove(&mut self, watcher: Watcher) -> bool {
         self.active.remove(watcher)
             || self.paused.remove(watcher)
-            || self.due.remove(watcher)
-            || self.changed.remove(watcher)
+            || self.remove_owed(watcher)
             || self.newcomers.remove(watcher)
+    }
+
+    /// Takes a stream out that is not sent updates now; returns whether it was one of these.
+    pub(super) fn remove_owed(&mut self, watcher: Watcher) -> bool {
+        self.due.remove(watcher) || self.changed.remove(watcher)
     }
 
     /// Of the streams that get updates, those that meet a condition wait for an image from now on; returns them.
@@ -395,6 +399,18 @@ impl Audience {
             self.changed.add(watcher, form);
         }
         was_active
+    }
+
+    /// How many streams are to get every update.
+    #[inline]
+    pub(super) fn active_count(&self) -> usize {
+        self.active.count
+    }
+
+    /// How many streams are not sent updates now, and get an image or the newest values later.
+    #[inline]
+    pub(super) fn owed_count(&self) -> usize {
+        self.due.count + self.changed.count
     }
 
     /// How many streams were not sent the last updates.

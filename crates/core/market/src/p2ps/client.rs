@@ -72,6 +72,8 @@ pub(super) struct Stream {
     pub(super) is_paused: bool,
     /// The number under which instances answer what went up on it.
     pub(super) conversation: Option<u64>,
+    /// The number of the item's last update before those that it was not sent because it waits for an image, while it does.
+    pub(super) due_after: Option<NonZeroU32>,
     /// The number of the item's first update that was not sent, while there is one.
     pub(super) changed_from: Option<NonZeroU32>,
     /// When that came, in milliseconds of a clock that begins again at 0 after 49 days.

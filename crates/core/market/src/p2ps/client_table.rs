@@ -13,6 +13,7 @@ use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
 use super::client::{Client, ClientProfile, Continuation, Login, Measurement, clock_ms};
+use super::ledger::{before, updates_between};
 use super::paced::Paced;
 use super::sink::ServerSink;
 use crate::users::{Credentials, Denial};
@@ -139,11 +140,27 @@ impl Clients {
         let Some((stream, from)) = known.and_then(|s| s.changed_from.take().map(|from| (s, from))) else {
             return Lacked::default();
         };
-        // Where numbers began again it is one more, which does no harm.
-        let updates = 1 + u64::from(last.get().wrapping_sub(from.get()));
+        let updates = updates_between(before(from), last);
         client.conflation.changed -= 1;
         client.conflation.updates += updates;
         Lacked { updates, since_ms: stream.changed_at_ms }
+    }
+
+    /// A stream is about to get the image that it has waited for, or waits no more. Returns how many updates it was not
+    /// sent meanwhile; `last` is the number of its item's last update.
+    pub(super) fn settle_due(&mut self, watcher: Watcher, last: NonZeroU32) -> u64 {
+        let client = self.all.get_mut(&watcher.client);
+        let stream = client.and_then(|client| client.streams.get_mut(&watcher.stream_id));
+        stream.and_then(|stream| stream.due_after.take()).map_or(0, |after| updates_between(after, last))
+    }
+
+    /// A stream waits for an image from now on; `last` is the number of its item's last update. What it lacks already it
+    /// lacks still.
+    pub(super) fn begin_due(&mut self, watcher: Watcher, last: NonZeroU32) {
+        let client = self.all.get_mut(&watcher.client);
+        if let Some(stream) = client.and_then(|client| client.streams.get_mut(&watcher.stream_id)) {
+            stream.due_after = Some(stream.changed_from.map_or(last, before));
+        }
     }
 
     /// A client logs in, of a class, or of none; it leaves the class that it was of.

@@ -4,6 +4,7 @@ use rwf::DataState;
 use units::Nanos;
 
 use super::audience::Audience;
+use super::ledger::AccountId;
 use super::life::Life;
 use crate::cached::CachedItem;
 use crate::key::OwnedKey;
@@ -26,6 +27,10 @@ pub(super) struct Item {
     pub(super) updates: NonZeroU32,
     /// Who watches it.
     pub(super) audience: Audience,
+    /// Updates that streams of it were not sent and wait for, each as often as there are such streams.
+    pub(super) waiting: u64,
+    /// The account of its service.
+    pub(super) account: AccountId,
     /// When nobody watches it any more, it is given up then.
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
@@ -33,7 +38,7 @@ pub(super) struct Item {
 }
 
 impl Item {
-    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool) -> Item {
+    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool, account: AccountId) -> Item {
         Item {
             key,
             serial,
@@ -44,6 +49,8 @@ impl Item {
             id: None,
             updates: NonZeroU32::MIN,
             audience: Audience::default(),
+            waiting: 0,
+            account,
             lingers_until: None,
             is_counted_suspect: false,
         }

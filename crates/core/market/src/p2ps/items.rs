@@ -17,6 +17,7 @@ use super::client::clock_ms;
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
+use super::ledger::{Fate, Ledger};
 use super::life::Phase;
 use super::queue::Requests;
 use super::service::Service;
@@ -48,6 +49,7 @@ pub(super) struct WatchedItems {
     pub(super) refused: Vec<Watcher>,
     pub(super) scratch: Scratch,
     pub(super) encoding: Encoding,
+    pub(super) ledger: Ledger,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -74,6 +76,7 @@ impl WatchedItems {
             refused: Vec::new(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
+            ledger: Ledger::default(),
             counters: Arc::clone(counters),
         }
     }
@@ -96,11 +99,13 @@ impl WatchedItems {
     pub(super) fn note_changes(&mut self, now: Nanos, index: usize) {
         let mut refused = std::mem::take(&mut self.refused);
         self.counters.updates_conflated.add(refused.len() as u64);
+        let (all, mut changed) = (refused.len() as u64, 0);
         for watcher in refused.drain(..) {
             let Some(client) = self.clients.get_mut(watcher.client) else { continue };
             let Some(stream) = client.streams.get_mut(&watcher.stream_id) else { continue };
             let item = &mut self.table[index];
             if stream.index == index && item.audience.change(watcher, &stream.form) {
+                changed += 1;
                 stream.changed_from = Some(item.updates);
                 stream.changed_at_ms = clock_ms(now);
                 client.conflation.changed += 1;
@@ -111,6 +116,12 @@ impl WatchedItems {
             }
         }
         self.refused = refused;
+        let item = &mut self.table[index];
+        item.waiting += changed;
+        let clients = &mut self.ledger.account(item.account).clients;
+        clients.waiting += changed;
+        // The others are of clients that are gone.
+        clients.ended += all - changed;
     }
 
     /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
@@ -124,9 +135,12 @@ impl WatchedItems {
                 let lacked = self.clients.settle_change(watcher, last);
                 if is_known {
                     self.send_newest(now, index, &form, (watcher, lacked), sink);
+                } else {
+                    self.settle_owed(index, lacked.updates, Fate::InImage);
                 }
             }
         }
+        self.settle_rest(index);
         self.table[index].forget_changes();
     }
 
@@ -141,28 +155,52 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         self.clients.begin_interval(now, watcher, form.interval_ms);
+        let fate = self.send_changes(now, index, form, (watcher, lacked), sink);
+        self.settle_owed(index, lacked.updates, fate);
+        if fate == Fate::InImage {
+            self.send_image(index, form, &[watcher], false, sink);
+        }
+    }
+
+    /// Sends a stream the newest values of what has changed, if an update can say it; what became of the updates that it
+    /// was not sent. `Fate::InImage` if it has to be sent an image.
+    fn send_changes(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        form: &Form,
+        (watcher, lacked): (Watcher, Lacked),
+        sink: &mut impl ServerSink,
+    ) -> Fate {
         let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
         let (cached, key) = (&items[index].cached, items[index].key.as_key());
         if cached.state_to_send().data == DataState::Suspect {
             // After a suspect state comes an image, not an update.
-            return self.send_image(index, form, &[watcher], false, sink);
+            return Fate::InImage;
         }
         let since = cached.version().saturating_sub(lacked.updates);
         let waited_ms = form.conflation_info.then(|| lacked.waited_ms(now));
         let bytes = match cached.encode_changes(key, since, waited_ms, scratch) {
             Conflated::Update(bytes) => bytes,
-            Conflated::Nothing => return,
-            Conflated::NeedsImage => return self.send_image(index, form, &[watcher], false, sink),
+            Conflated::Nothing => return Fate::Conflated,
+            Conflated::NeedsImage => return Fate::InImage,
         };
-        let Ok(msg) = UpdateMsg::parse(bytes) else { return };
+        let Ok(msg) = UpdateMsg::parse(bytes) else { return Fate::Unusable };
         let bytes = if form.has(&msg) { Ok(Some(bytes)) } else { form.update(&msg, key, form_room) };
         match bytes {
             Ok(Some(bytes)) => {
                 counters.updates_out.inc();
                 sink.fan_out(&[watcher], bytes);
+                Fate::Conflated
             }
-            Ok(None) => counters.updates_outside_views.inc(),
-            Err(_) => counters.messages_refused.inc(),
+            Ok(None) => {
+                counters.updates_outside_views.inc();
+                Fate::OutsideView
+            }
+            Err(_) => {
+                counters.messages_refused.inc();
+                Fate::Unusable
+            }
         }
     }
 }
@@ -188,6 +226,7 @@ impl WatchedItems {
         for watcher in watchers {
             self.forget_stream(watcher);
         }
+        self.settle_rest(index);
         self.start_linger(now, index);
     }
 
@@ -254,11 +293,12 @@ impl WatchedItems {
             return index;
         }
         self.next_serial += 1;
-        let service =
-            self.sources.services.get(&key.service).map(|service| service.definition.info.name.as_str());
+        let service = self.sources.services.get(&key.service);
+        let account = service.map_or(0, |service| service.account);
+        let service = service.map(|service| service.definition.info.name.as_str());
         let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
         let swept = self.cleanups.last_sweep();
-        let index = self.table.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
+        let index = self.table.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples, account));
         key.with_bytes(|bytes| self.by_key.insert(bytes.into(), index));
         if let Some(service) = self.sources.services.get_mut(&key.service) {
             service.items.insert(index);
@@ -270,7 +310,8 @@ impl WatchedItems {
 
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
-        let item = self.table.remove(index);
+        let mut item = self.table.remove(index);
+        self.settle_item(&mut item, Fate::Ended);
         item.key.as_key().with_bytes(|bytes| self.by_key.remove(bytes));
         self.recovery.count(item.life.phase(), Phase::Idle);
         if let Some(service) = self.sources.services.get_mut(&item.key.service) {
@@ -335,6 +376,7 @@ impl WatchedItems {
         if let Some(stream) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
             stream.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
+            self.settle_closed(&stream);
         }
     }
 

@@ -37,6 +37,7 @@ mod instance;
 mod instances;
 mod item;
 mod items;
+mod ledger;
 mod life;
 mod login;
 mod notices;
@@ -63,6 +64,7 @@ mod users;
 
 pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
+pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::{ServerSink, UpstreamSink};
 

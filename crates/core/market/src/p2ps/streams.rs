@@ -8,6 +8,7 @@ use super::audience::{Form, Newcomer};
 use super::base::Watcher;
 use super::client::Stream;
 use super::items::WatchedItems;
+use super::ledger::Fate;
 use super::life::Phase;
 use super::sink::ServerSink;
 use crate::key::ItemKey;
@@ -47,8 +48,9 @@ impl WatchedItems {
             audience.remove(watcher);
             audience.add(watcher, form, is_paused);
         }
-        if was_changed {
-            self.clients.settle_change(watcher, self.table[index].updates);
+        if was_due {
+            let fate = if is_paused { Fate::Ended } else { Fate::InImage };
+            self.settle_waiting(watcher, index, fate);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -64,7 +66,7 @@ impl WatchedItems {
         let (index, form) = (stream.index, stream.form.clone());
         let changes = self.table[index].audience.set_paused(watcher, &form, is_paused);
         if changes && is_paused {
-            self.clients.settle_change(watcher, self.table[index].updates);
+            self.settle_waiting(watcher, index, Fate::Ended);
         } else if changes {
             self.send_image(index, &form, &[watcher], false, sink);
         }
@@ -95,6 +97,7 @@ impl WatchedItems {
                 quality_ms,
                 is_paused,
                 conversation: None,
+                due_after: None,
                 changed_from: None,
                 changed_at_ms: 0,
             };
@@ -175,13 +178,26 @@ impl WatchedItems {
         }
     }
 
+    /// A stream is not to be sent what it has waited for any more: what it waits for ends so.
+    fn settle_waiting(&mut self, watcher: Watcher, index: usize, fate: Fate) {
+        let last = self.table[index].updates;
+        let owed = self.clients.settle_change(watcher, last).updates + self.clients.settle_due(watcher, last);
+        self.settle_owed(index, owed, fate);
+        self.settle_rest(index);
+    }
+
     /// A client has left an item; after the last one it lingers.
     pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
         let Some(item) = self.table.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {
             return;
         };
-        if item.audience.remove(watcher) {
+        let (last, was_owed) = (item.updates, item.audience.remove_owed(watcher));
+        if was_owed {
+            self.settle_owed(stream.index, stream.owed(last), Fate::Ended);
+            self.start_linger(now, stream.index);
+        } else if item.audience.remove(watcher) {
             self.start_linger(now, stream.index);
         }
+        self.settle_rest(stream.index);
     }
 }
