@@ -4,8 +4,6 @@
 //! that were of none; and the updates on a stream = those published of providers + those that posts have made. Each side
 //! is counted for itself. The simulator compares them in each world.
 
-use super::Distributor;
-
 /// What became of the updates that providers sent of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProviderLedger {
@@ -76,47 +74,4 @@ pub struct PublishedLedger<'a> {
     pub sequence: u64,
     /// Updates on the stream.
     pub updates: u64,
-}
-
-impl Distributor {
-    /// What became of the updates of each service that is published now.
-    pub fn ledger(&self) -> impl Iterator<Item = PublishedLedger<'_>> + '_ {
-        self.items.suppliers.services.values().map(|service| PublishedLedger {
-            service: &service.definition.info.name,
-            providers: service.ledger,
-            posted: service.posted,
-            sequence: service.stream.sequence(),
-            updates: service.stream.updates(),
-        })
-    }
-
-    /// What became of the others.
-    #[must_use]
-    pub fn ledger_of_others(&self) -> &DistributorLedger {
-        &self.items.ledger
-    }
-
-    /// What of the ledger does not add up, in words; nothing if all does.
-    #[must_use]
-    pub fn audit(&self) -> Vec<String> {
-        let others = &self.items.ledger;
-        let of_services: u64 = self.ledger().map(|service| service.providers.received()).sum();
-        let accounted = of_services
-            + others.withdrawn.received()
-            + others.of_no_item
-            + others.private
-            + others.unreadable;
-        let mut faults = Vec::new();
-        if others.received != accounted {
-            faults.push(format!("received from providers: {} are not {accounted}", others.received));
-        }
-        for service in self.ledger() {
-            let published = service.providers.published + service.posted;
-            if service.updates != published {
-                faults
-                    .push(format!("{}: published: {} are not {published}", service.service, service.updates));
-            }
-        }
-        faults
-    }
 }

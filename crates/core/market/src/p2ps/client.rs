@@ -9,6 +9,7 @@ use units::Nanos;
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
+use super::ledger::{before, updates_between};
 use super::paced::PacedStream;
 use crate::users::Credentials;
 
@@ -78,6 +79,14 @@ pub(super) struct Stream {
     pub(super) changed_from: Option<NonZeroU32>,
     /// When that came, in milliseconds of a clock that begins again at 0 after 49 days.
     pub(super) changed_at_ms: u32,
+}
+
+impl Stream {
+    /// How many of the last updates of its item it was not sent and waits for, `last` being the number of the last one.
+    pub(super) fn owed(&self, last: NonZeroU32) -> u64 {
+        let changed = self.changed_from.map(before);
+        self.due_after.or(changed).map_or(0, |from| updates_between(from, last))
+    }
 }
 
 /// The time as [`Stream::changed_at_ms`] has it.

@@ -77,19 +77,6 @@ impl WatchedItems {
         }
     }
 
-    /// Whether an item is there after what clean-ups have for it is done. A message about one that is not is dropped.
-    #[cold]
-    #[inline(never)]
-    fn is_left(&mut self, index: usize, kind: Kind, sink: &mut impl ServerSink) -> bool {
-        let account = self.table.get(index).map_or(0, |item| item.account);
-        self.settle(index, sink);
-        let is_left = self.table.contains(index);
-        if !is_left && kind == Kind::Update {
-            self.ledger.account(account).taken.unwatched += 1;
-        }
-        is_left
-    }
-
     /// Applies a message to the image and passes it on.
     #[inline]
     fn apply(&mut self, now: Nanos, index: usize, kind: Kind, body: &[u8], sink: &mut impl ServerSink) {
@@ -204,14 +191,6 @@ impl WatchedItems {
             self.note_changes(now, index);
         }
         result
-    }
-
-    /// An update that nobody gets, because it cannot be read.
-    #[cold]
-    fn count_unusable(&mut self, index: usize) -> Result<(), Unusable> {
-        let account = self.table[index].account;
-        self.ledger.account(account).taken.unusable += 1;
-        Err(Unusable)
     }
 
     /// A new image that the provider sent to everybody.

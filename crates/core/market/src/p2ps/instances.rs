@@ -188,7 +188,7 @@ impl Instances {
         }
         if let Some(Source::Service { stream, .. }) = items.sources.all[at].replace(entry) {
             let service = stream.service;
-            items.ledger.close_stream(stream);
+            items.close_account(stream);
             items.sources.forget_source(service, source);
             items.choose_active(now, service, sink);
         }
@@ -217,7 +217,7 @@ impl Instances {
             }
             Some(Source::Service { stream, .. }) => {
                 let service = stream.service;
-                items.ledger.close_stream(stream);
+                items.close_account(stream);
                 items.sources.forget_source(service, source);
                 items.choose_active(now, service, sink);
             }
@@ -310,16 +310,36 @@ impl Instances {
     ) -> Result<(), UpstreamError> {
         let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
         let (service, item, account) = (stream.service, stream.item(msg.item), stream.account);
-        if !matches!(msg.kind, Kind::Update | Kind::Heartbeat) {
-            items.ledger.account(account).taken.others += 1;
-        }
         match (msg.kind, item) {
-            (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
+            (Kind::Update, Some(index)) => {
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+                Ok(())
             }
             (Kind::Update, None) => {
                 self.counters.updates_unwatched.inc();
                 items.ledger.account(account).taken.unwatched += 1;
+                Ok(())
+            }
+            (Kind::Heartbeat, _) => Ok(()),
+            _ => {
+                items.ledger.account(account).taken.others += 1;
+                self.on_other(items, now, (service, item), msg, sink)
+            }
+        }
+    }
+
+    /// The same for one that is no update.
+    fn on_other(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        (service, item): (u16, Option<usize>),
+        msg: &StreamMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        match (msg.kind, item) {
+            (Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
+                items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;

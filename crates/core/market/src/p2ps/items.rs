@@ -11,9 +11,9 @@ use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState, UpdateMsg};
 use slab::Slab;
 use units::Nanos;
 
-use super::audience::{Form, FormRoom, Group};
+use super::audience::{Form, FormRoom, Group, Unusable};
 use super::base::{ServerConfig, Watcher};
-use super::client::clock_ms;
+use super::client::{Stream, clock_ms};
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
@@ -23,7 +23,9 @@ use super::queue::Requests;
 use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
+use super::stream::Incoming;
 use super::sweep::Cleanups;
+use crate::backbone::Kind;
 use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
@@ -202,6 +204,77 @@ impl WatchedItems {
                 Fate::Unusable
             }
         }
+    }
+}
+
+/// What is counted of updates and of what streams wait for (`ledger`).
+impl WatchedItems {
+    /// So many updates that a stream of an item has waited for have come to an end.
+    pub(super) fn settle_owed(&mut self, index: usize, updates: u64, fate: Fate) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        debug_assert!(updates <= item.waiting, "{:?}: {updates} of {}", item.key, item.waiting);
+        let updates = updates.min(item.waiting);
+        item.waiting -= updates;
+        self.ledger.account(item.account).clients.settle(updates, fate);
+    }
+
+    /// A stream of the backbone is gone.
+    pub(super) fn close_account(&mut self, mut stream: Incoming) {
+        stream.drop_behind();
+        self.ledger.close_stream(stream.account, stream.counts(), stream.lost_ranges());
+    }
+
+    /// What streams of an item have waited for is settled. If none waits now, what is left was for streams of clients that
+    /// are gone.
+    pub(super) fn settle_rest(&mut self, index: usize) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        if item.waiting > 0 && item.audience.owed_count() == 0 {
+            let waiting = std::mem::take(&mut item.waiting);
+            self.ledger.account(item.account).clients.settle(waiting, Fate::Ended);
+        }
+    }
+
+    /// A stream was taken off its client's list.
+    pub(super) fn settle_closed(&mut self, stream: &Stream) {
+        let item = self.table.get(stream.index).filter(|item| item.serial == stream.serial);
+        if let Some(last) = item.map(|item| item.updates) {
+            self.settle_owed(stream.index, stream.owed(last), Fate::Ended);
+        }
+    }
+
+    /// All that streams of an item wait for has come to an end.
+    pub(super) fn settle_item(&mut self, item: &mut Item, fate: Fate) {
+        let waiting = std::mem::take(&mut item.waiting);
+        self.ledger.account(item.account).clients.settle(waiting, fate);
+    }
+
+    /// A stream is not to be sent what it has waited for any more: what it waits for ends so.
+    pub(super) fn settle_waiting(&mut self, watcher: Watcher, index: usize, fate: Fate) {
+        let last = self.table[index].updates;
+        let owed = self.clients.settle_change(watcher, last).updates + self.clients.settle_due(watcher, last);
+        self.settle_owed(index, owed, fate);
+        self.settle_rest(index);
+    }
+
+    /// Whether an item is there after what clean-ups have for it is done. A message about one that is not is dropped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_left(&mut self, index: usize, kind: Kind, sink: &mut impl ServerSink) -> bool {
+        let account = self.table.get(index).map_or(0, |item| item.account);
+        self.settle(index, sink);
+        let is_left = self.table.contains(index);
+        if !is_left && kind == Kind::Update {
+            self.ledger.account(account).taken.unwatched += 1;
+        }
+        is_left
+    }
+
+    /// An update that nobody gets, because it cannot be read.
+    #[cold]
+    pub(super) fn count_unusable(&mut self, index: usize) -> Result<(), Unusable> {
+        let account = self.table[index].account;
+        self.ledger.account(account).taken.unusable += 1;
+        Err(Unusable)
     }
 }
 

@@ -7,7 +7,7 @@
 //! - of clients: what was due = delivered + conflated + in images + outside views + unusable + ended + waiting.
 //!
 //! Each side is counted for itself. What is due is counted by how many streams watch, when an update comes; what became
-//! of it where that happens. [`PointToPoint::audit`] compares what waits with the streams themselves. The simulator asks
+//! of it where that happens. [`PointToPoint::audit`](super::PointToPoint::audit) compares what waits with the streams themselves. The simulator asks
 //! it in each world.
 //!
 //! An item knows how much of its streams waits (`Item::waiting`). A stream of a client that is gone may be served or
@@ -15,13 +15,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
-
-use super::PointToPoint;
-use super::client::Stream;
-use super::item::Item;
-use super::items::WatchedItems;
-use super::sources::Source;
-use super::stream::Incoming;
 
 /// What became of the updates that were due to streams of clients. An update is due once to each stream that has had an
 /// image and is not paused.
@@ -54,7 +47,8 @@ impl ClientLedger {
         delivered + conflated + in_images + outside_views + unusable + ended + waiting
     }
 
-    fn settle(&mut self, updates: u64, fate: Fate) {
+    /// So many of those that wait have come to an end.
+    pub(super) fn settle(&mut self, updates: u64, fate: Fate) {
         self.waiting -= updates;
         *match fate {
             Fate::Conflated => &mut self.conflated,
@@ -269,23 +263,41 @@ impl Ledger {
         &mut self.accounts[id]
     }
 
-    /// A stream is gone: its counts go to those of the others.
-    pub(super) fn close_stream(&mut self, mut stream: Incoming) {
-        stream.drop_behind();
-        let account = self.account(stream.account);
-        account.ended += stream.counts();
-        account.ended_lost.extend(stream.lost_ranges());
+    /// A stream is gone: its counts and losses go to those of the others.
+    pub(super) fn close_stream(
+        &mut self,
+        id: AccountId,
+        counts: StreamCounts,
+        lost: impl Iterator<Item = LostRange>,
+    ) {
+        let account = self.account(id);
+        account.ended += counts;
+        account.ended_lost.extend(lost);
         while account.ended_lost.len() > RANGES_MAX {
             account.ended_lost.pop_front();
         }
     }
-}
 
-impl Stream {
-    /// How many of the last updates of its item it was not sent and waits for, `last` being the number of the last one.
-    pub(super) fn owed(&self, last: NonZeroU32) -> u64 {
-        let changed = self.changed_from.map(before);
-        self.due_after.or(changed).map_or(0, |from| updates_between(from, last))
+    /// All accounts, with the streams of each.
+    pub(super) fn services(
+        &self,
+        streams: impl Iterator<Item = (AccountId, StreamLedger)>,
+    ) -> impl Iterator<Item = ServiceLedger<'_>> + '_ {
+        let mut lists: Vec<Vec<StreamLedger>> = Vec::new();
+        lists.resize_with(self.accounts.len(), Vec::new);
+        for (account, stream) in streams {
+            if let Some(list) = lists.get_mut(account as usize) {
+                list.push(stream);
+            }
+        }
+        self.accounts.iter().zip(lists).map(|(account, streams)| ServiceLedger {
+            service: &account.name,
+            streams,
+            ended: account.ended,
+            ended_lost: account.ended_lost.iter().copied().collect(),
+            taken: account.taken,
+            clients: account.clients,
+        })
     }
 }
 
@@ -299,101 +311,5 @@ pub(super) fn updates_between(from: NonZeroU32, to: NonZeroU32) -> u64 {
     match to.get().checked_sub(from.get()) {
         Some(count) => count.into(),
         None => u64::from(u32::MAX - from.get()) + u64::from(to.get()),
-    }
-}
-
-/// What streams wait for.
-impl WatchedItems {
-    /// So many updates that a stream of an item has waited for have come to an end.
-    pub(super) fn settle_owed(&mut self, index: usize, updates: u64, fate: Fate) {
-        let Some(item) = self.table.get_mut(index) else { return };
-        debug_assert!(updates <= item.waiting, "{:?}: {updates} of {}", item.key, item.waiting);
-        let updates = updates.min(item.waiting);
-        item.waiting -= updates;
-        self.ledger.account(item.account).clients.settle(updates, fate);
-    }
-
-    /// What streams of an item have waited for is settled. If none waits now, what is left was for streams of clients that
-    /// are gone.
-    pub(super) fn settle_rest(&mut self, index: usize) {
-        let Some(item) = self.table.get_mut(index) else { return };
-        if item.waiting > 0 && item.audience.owed_count() == 0 {
-            let waiting = std::mem::take(&mut item.waiting);
-            self.ledger.account(item.account).clients.settle(waiting, Fate::Ended);
-        }
-    }
-
-    /// A stream was taken off its client's list.
-    pub(super) fn settle_closed(&mut self, stream: &Stream) {
-        let item = self.table.get(stream.index).filter(|item| item.serial == stream.serial);
-        if let Some(last) = item.map(|item| item.updates) {
-            self.settle_owed(stream.index, stream.owed(last), Fate::Ended);
-        }
-    }
-
-    /// All that streams of an item wait for has come to an end.
-    pub(super) fn settle_item(&mut self, item: &mut Item, fate: Fate) {
-        let waiting = std::mem::take(&mut item.waiting);
-        self.ledger.account(item.account).clients.settle(waiting, fate);
-    }
-}
-
-/// The ledger.
-impl PointToPoint {
-    /// The name that source distributors know this server by.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.config.name
-    }
-
-    /// What became of the messages of each service, one that is gone included; at most 1,025 services.
-    pub fn ledger(&self) -> impl Iterator<Item = ServiceLedger<'_>> + '_ {
-        let mut streams: Vec<Vec<StreamLedger>> = Vec::new();
-        streams.resize_with(self.items.ledger.accounts.len(), Vec::new);
-        for source in self.items.sources.all.iter().flatten() {
-            if let Source::Service { stream, .. } = source
-                && let Some(list) = streams.get_mut(stream.account as usize)
-            {
-                list.push(stream.to_ledger());
-            }
-        }
-        self.items.ledger.accounts.iter().zip(streams).map(|(account, streams)| ServiceLedger {
-            service: &account.name,
-            streams,
-            ended: account.ended,
-            ended_lost: account.ended_lost.iter().copied().collect(),
-            taken: account.taken,
-            clients: account.clients,
-        })
-    }
-
-    /// What of the ledger does not add up, in words; nothing if all does. Compares it with each stream of each client, so
-    /// it is for tests.
-    #[must_use]
-    pub fn audit(&self) -> Vec<String> {
-        let mut faults: Vec<String> = self.ledger().flat_map(|service| service.faults()).collect();
-        let mut waiting = vec![0; self.items.ledger.accounts.len()];
-        let mut owed: HashMap<usize, u64> = HashMap::new();
-        for stream in self.items.clients.all.values().flat_map(|client| client.streams.values()) {
-            if let Some(item) = self.items.table.get(stream.index) {
-                *owed.entry(stream.index).or_default() += stream.owed(item.updates);
-            }
-        }
-        for (index, item) in &self.items.table {
-            waiting[item.account as usize] += item.waiting;
-            let owed = owed.remove(&index).unwrap_or_default();
-            let has_gone = !self.items.cleanups.gone.is_empty() || item.waiting > owed;
-            let is_exact = item.waiting == owed || has_gone && item.audience.owed_count() > 0;
-            if owed > item.waiting || !is_exact {
-                faults.push(format!("{:?}: {} wait, streams lack {owed}", item.key, item.waiting));
-            }
-        }
-        for (account, waiting) in self.items.ledger.accounts.iter().zip(waiting) {
-            if account.clients.waiting != waiting {
-                let counted = account.clients.waiting;
-                faults.push(format!("{}: {counted} wait, of items {waiting}", account.name));
-            }
-        }
-        faults
     }
 }

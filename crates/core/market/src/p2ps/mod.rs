@@ -18,6 +18,7 @@
 //! [`ServerSink`].
 
 mod audience;
+mod audit;
 mod base;
 mod behind;
 mod changed;

@@ -110,7 +110,7 @@ impl WatchedItems {
                 self.sources.looks.count();
                 let gone = self.sources.all.get_mut(source.0 as usize).and_then(Option::take);
                 if let Some(Source::Service { stream, .. }) = gone {
-                    self.ledger.close_stream(stream);
+                    self.close_account(stream);
                 }
             }
             sink.unsubscribe(&gone.definition.info.name);

@@ -178,14 +178,6 @@ impl WatchedItems {
         }
     }
 
-    /// A stream is not to be sent what it has waited for any more: what it waits for ends so.
-    fn settle_waiting(&mut self, watcher: Watcher, index: usize, fate: Fate) {
-        let last = self.table[index].updates;
-        let owed = self.clients.settle_change(watcher, last).updates + self.clients.settle_due(watcher, last);
-        self.settle_owed(index, owed, fate);
-        self.settle_rest(index);
-    }
-
     /// A client has left an item; after the last one it lingers.
     pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
         let Some(item) = self.table.get_mut(stream.index).filter(|i| i.serial == stream.serial) else {

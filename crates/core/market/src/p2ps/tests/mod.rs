@@ -11,6 +11,7 @@ mod gaps;
 mod ids;
 mod keys;
 mod last_images;
+mod ledger;
 mod logins;
 mod paced;
 mod progress;
