@@ -20,7 +20,7 @@ from system_test import SystemTest
 NAME, STREAM, SERVICE = b'NI.1', 5, 'NI_PUB'
 DIRECTORY_STREAM = 2
 BURST = 2_000
-# More than the smallest socket buffer holds, many times.
+# More than the socket buffer of the P2PS holds, several times.
 BURSTS_LOST = 20
 
 DISTRIBUTOR = {
@@ -29,7 +29,8 @@ DISTRIBUTOR = {
     'source_distributor.flow.window_bytes': 0,
 }
 P2PS = {
-    'messaging.lbtrm.receiver_socket_buffer_bytes': 65_536,
+    # More than a burst, and far less than what is published while it is stopped.
+    'messaging.lbtrm.receiver_socket_buffer_bytes': 524_288,
     # More than a burst, so that who reads after each keeps up.
     'p2ps.conflate_above_bytes': 1_000_000,
     'p2ps.conflated_intervals_ms': [200],
@@ -61,7 +62,7 @@ class Ledger(SystemTest):
         cls.fast, cls.screen = (cls.subscribe(RsslConsumer(cls.p2ps.port, user)) for user in ('fast', 'screen'))
         cls.publish_unheard()
         cls.slow = cls.subscribe_and_do_not_read()
-        is_conflated = lambda: cls.p2ps.metrics()['p2ps_clients_conflated'] == 1
+        is_conflated = lambda: any(c['step'] == 'conflated' for c in cls.p2ps.status()['clients'])
         wait_until(lambda: cls.publish_heard() or is_conflated(), 'the client that does not read is conflated', [cls.p2ps])
         cls.publish_heard()
         is_at_rest = lambda: cls.waiting() > 0
@@ -69,7 +70,7 @@ class Ledger(SystemTest):
         cls.while_slow = ledger(*cls.addresses(), '--json')
         cls.text = ledger(*cls.addresses())
         cls.slow.close()
-        wait_until(lambda: cls.p2ps.metrics()['p2ps_watchers'] == 2, 'its stream is gone', [cls.p2ps])
+        wait_until(lambda: cls.streams() == 2, 'its stream is gone', [cls.p2ps])
         wait_until(lambda: cls.waiting() == 0, 'nothing waits any more', [cls.p2ps])
         cls.at_end = ledger(*cls.addresses(), '--json')
         cls.lost = cls.p2ps.metrics().sum('p2ps_messages_lost_total')
@@ -94,8 +95,13 @@ class Ledger(SystemTest):
         request = rssl.item_request(NAME, STREAM, service=cls.service)
         slow.sendall(rssl.connect_request(ping_timeout_s=250))
         slow.sendall(b''.join(map(rssl.frame, [rssl.login_request(user=b'slow'), request])))
-        wait_until(lambda: cls.p2ps.metrics()['p2ps_watchers'] == 3, 'the third watches', [cls.p2ps])
+        wait_until(lambda: cls.streams() == 3, 'the third watches', [cls.p2ps])
         return slow
+
+    @classmethod
+    def streams(cls):
+        """How many item streams are open."""
+        return sum(client['streams'] for client in cls.p2ps.status()['clients'])
 
     @classmethod
     def publish(cls):
