@@ -18,7 +18,9 @@ COUNTERS, CLI = (os.path.join(ROOT, 'docs', name) for name in ('counters.md', 'c
 # A set that several parts have in common names each part before its prefix; the page shows it under the first one.
 SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?"(\w+)"[^)]*\) \{(.*?)\n    \}', re.DOTALL)
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
-COMMANDS = ('demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'config', 'bench')
+COMMANDS = (
+    'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'ledger', 'config',
+    'bench')
 
 
 def sets():

@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::command::{CountersArgs, FeedArgs, PublishArgs, SubscribeArgs};
+use crate::command::{CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs};
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
 use crate::top::TopArgs;
@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.
     Top(TopArgs),
+    /// Asks running source distributors and P2PSs what became of each update, and whether that adds up.
+    Ledger(LedgerArgs),
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

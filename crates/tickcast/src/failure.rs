@@ -10,6 +10,8 @@ pub(crate) enum Failure {
     Io(std::io::Error),
     /// 2: the configuration or the command line is wrong.
     Config(String),
+    /// 3: it ran, and has found what is not as it should be.
+    Found(String),
     /// 1: standard output cannot be written. If its reader is gone, the command ends with 0 and says nothing.
     Output(std::io::Error),
 }
@@ -19,6 +21,7 @@ impl Failure {
         match self {
             Failure::Run(_) | Failure::Io(_) | Failure::Output(_) => ExitCode::from(1),
             Failure::Config(_) => ExitCode::from(2),
+            Failure::Found(_) => ExitCode::from(3),
         }
     }
 }
@@ -26,7 +29,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Run(text) | Failure::Config(text) => write!(f, "tickcast: {text}"),
+            Failure::Run(text) | Failure::Config(text) | Failure::Found(text) => {
+                write!(f, "tickcast: {text}")
+            }
             Failure::Io(error) => write!(f, "tickcast: {error}"),
             Failure::Output(error) => write!(f, "tickcast: cannot write to standard output: {error}"),
         }

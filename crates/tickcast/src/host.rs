@@ -219,7 +219,8 @@ pub(crate) fn start_admin(
     if let Some(port) = config.port {
         let address = SocketAddrV4::new(config.interface, port);
         let (alive, ending) = (alive.clone(), stop.clone());
-        let (to_describe, to_be_ready, to_order) = (described.clone(), described.clone(), described.clone());
+        let (to_describe, to_be_ready) = (described.clone(), described.clone());
+        let (to_order, of_ledger) = (described.clone(), described.clone());
         let process = Process {
             threads,
             started_at: Instant::now(),
@@ -233,10 +234,11 @@ pub(crate) fn start_admin(
                 .then(|| -> Disconnect { Arc::new(move |order| to_order.order(order)) }),
             status: Arc::new(move |query| {
                 let described = to_describe.ask(query).map(|described| process.describe_with(described));
-                described.map_err(|error| match error {
-                    StatusError::Query(error) => NoStatus::Refused(error.to_string()),
-                    error => NoStatus::Busy(error.to_string()),
-                })
+                described.map_err(no_status)
+            }),
+            ledger: Arc::new(move |query| match query {
+                "" => of_ledger.ledger().map_err(no_status),
+                _ => Err(NoStatus::Refused("/ledger has no parameters".to_owned())),
             }),
             health: Arc::new(move || alive.stuck()),
             ready: Arc::new(move || {
@@ -244,7 +246,7 @@ pub(crate) fn start_admin(
             }),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
-        tracing::info!(%address, "admin: /health /ready /metrics /status");
+        tracing::info!(%address, "admin: /health /ready /metrics /status /ledger");
         if is_open {
             tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect clients");
         }
@@ -301,6 +303,13 @@ fn hide_image(described: &mut Value) {
     }
     if !parts.contains_key("role") {
         parts.values_mut().for_each(hide_image);
+    }
+}
+
+fn no_status(error: StatusError) -> NoStatus {
+    match error {
+        StatusError::Query(_) | StatusError::NoLedger => NoStatus::Refused(error.to_string()),
+        error => NoStatus::Busy(error.to_string()),
     }
 }
 

@@ -89,7 +89,7 @@ fn distribute(
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut distributor =
         SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
-    ready(Described::of("source-distributor", distributor.status()))?;
+    ready(Described::with_ledger("source-distributor", distributor.status()))?;
     let status = distributor.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut distributor];
     net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;
@@ -249,7 +249,7 @@ fn serve_alone(
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut server =
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
-    ready(Described::of("p2ps", server.status()))?;
+    ready(Described::with_ledger("p2ps", server.status()))?;
     let status = server.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
     net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;

@@ -35,6 +35,27 @@ pub(crate) struct Consumer {
     service: Option<u16>,
     /// By stream id, from 5 on.
     watched: BTreeMap<i32, Watched>,
+    /// What it has had of updates, over all its connections.
+    tally: Tally,
+}
+
+/// What became of the updates of an item, as its consumer sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Received as themselves.
+    pub(crate) delivered: u64,
+    /// Received updates stood for them, as these said.
+    pub(crate) conflated: u64,
+    /// Images stood for them.
+    in_images: u64,
+    /// Its view shows nothing of them.
+    outside_view: u64,
+}
+
+impl Tally {
+    fn sum(self) -> u64 {
+        self.delivered + self.conflated + self.in_images + self.outside_view
+    }
 }
 
 /// What it knows of one item.
@@ -48,6 +69,10 @@ struct Watched {
     awaits_refresh: bool,
     /// A number was skipped and has not been made good yet.
     skipped: bool,
+    /// The number of its first image.
+    first: u32,
+    /// What became of everything since.
+    tally: Tally,
 }
 
 /// The first stream of an item.
@@ -58,13 +83,25 @@ const PAUSE_EVERY: u32 = 25;
 impl Consumer {
     pub(crate) fn new(wanted: Vec<String>, habit: Habit) -> Consumer {
         let (message_count, paused) = (0, None);
-        Consumer { wanted, habit, message_count, paused, service: None, watched: BTreeMap::new() }
+        let (service, watched, tally) = (None, BTreeMap::new(), Tally::default());
+        Consumer { wanted, habit, message_count, paused, service, watched, tally }
+    }
+
+    /// What it has had in all.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut sum = self.tally;
+        for watched in self.watched.values() {
+            sum.delivered += watched.tally.delivered;
+            sum.conflated += watched.tally.conflated;
+        }
+        sum
     }
 
     /// What it sends when it has connected.
     pub(crate) fn greeting(&mut self) -> Vec<Vec<u8>> {
         self.service = None;
         self.paused = None;
+        self.tally = self.tally();
         self.watched.clear();
         vec![
             LoginRequest::consumer(b"sim").to_vec().expect("short"),
@@ -123,7 +160,13 @@ impl Consumer {
         let paces = self.habit == Habit::Paces;
         let rate = if paces { Rate::TimeConflated(INTERVAL_MS) } else { Rate::TickByTick };
         let qos = Some(Qos { rate, ..Qos::REAL_TIME });
-        ItemRequest { view, qos, ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key) }
+        let conflation_info_in_updates = true;
+        ItemRequest {
+            view,
+            qos,
+            conflation_info_in_updates,
+            ..ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key)
+        }
     }
 
     /// Asks for its items when the service appears.
@@ -151,6 +194,8 @@ impl Consumer {
                 is_good: false,
                 awaits_refresh: false,
                 skipped: false,
+                first: 0,
+                tally: Tally::default(),
             };
             self.watched.insert(stream_id, watched);
         }
@@ -164,7 +209,10 @@ impl Consumer {
         }
         self.watched
             .values()
-            .filter(|w| !w.agrees(truth.get(&w.name).copied()) || !w.is_good || w.awaits_refresh || w.skipped)
+            .filter(|w| {
+                let truth = truth.get(&w.name).copied();
+                !w.agrees(truth) || !w.is_good || w.awaits_refresh || w.skipped || !w.accounts_for(truth)
+            })
             .map(|w| format!("{w:?} instead of {:?}", truth.get(&w.name)))
             .collect()
     }
@@ -182,6 +230,14 @@ impl Watched {
         }
     }
 
+    /// Whether each message of the provider since the first image was received, or something stood for it.
+    fn accounts_for(&self, truth: Option<Item>) -> bool {
+        let Some(truth) = truth else { return false };
+        // Of the last ones its view may show nothing.
+        let last = if self.habit == Habit::Views(OTHER) { self.image } else { Some(truth) };
+        last.is_some_and(|last| u64::from(last.seq_num - self.first) == self.tally.sum())
+    }
+
     fn on_message(&mut self, msg: &Msg<'_>) {
         match msg {
             Msg::Refresh(refresh) => {
@@ -190,6 +246,9 @@ impl Watched {
                 let seq_num = refresh.seq_num.expect("the provider numbers its messages");
                 if let Some(before) = self.image {
                     assert!(seq_num >= before.seq_num, "{}: the image went back: {before:?}", self.name);
+                    self.tally.in_images += u64::from(seq_num - before.seq_num);
+                } else {
+                    self.first = seq_num;
                 }
                 let mut image = Item { seq_num, count: 0, other: 0 };
                 image.apply(refresh.payload);
@@ -206,10 +265,24 @@ impl Watched {
                 assert!(seq_num > image.seq_num, "{name}: update {seq_num} after {image:?}");
                 assert!(!self.awaits_refresh, "{name}: update {seq_num} after suspect, before a refresh");
                 // A conflated update stands for several; only those say that nothing is to ripple here.
-                let is_next = seq_num == image.seq_num + 1 || update.do_not_ripple;
-                let follows = is_next || self.habit == Habit::Views(OTHER);
+                let conflated = update.conflation.map(|conflation| u32::from(conflation.count));
+                assert_eq!(conflated.is_some(), update.do_not_ripple, "{name}: conflated updates say so");
+                let stands_for = conflated.unwrap_or(1);
+                let is_next = seq_num == image.seq_num + stands_for;
+                let is_view = self.habit == Habit::Views(OTHER) && seq_num > image.seq_num + stands_for;
+                let follows = is_next || is_view;
                 assert!(follows || !self.is_good, "{name}: update {seq_num} behind a hole after {image:?}");
                 self.skipped |= !follows;
+                match conflated {
+                    Some(updates) => self.tally.conflated += u64::from(updates),
+                    None => self.tally.delivered += 1,
+                }
+                if follows {
+                    self.tally.outside_view += u64::from(seq_num - image.seq_num - stands_for);
+                } else {
+                    // What was skipped is in the image that makes it good.
+                    self.tally.in_images += u64::from(seq_num - image.seq_num - stands_for);
+                }
                 image.seq_num = seq_num;
                 image.apply(update.payload);
                 if let Habit::Views(id) = self.habit {

@@ -273,6 +273,33 @@ impl Server {
         self.shards.iter().flat_map(|shard| shard.core.clients_after(None))
     }
 
+    /// The cores that serve clients, and what takes the backbone if that is another one.
+    fn cores(&self) -> impl Iterator<Item = &PointToPoint> {
+        self.shards.iter().map(|shard| &shard.core).chain(self.relay.as_deref().map(Relay::core))
+    }
+
+    /// What of the ledgers does not add up; nothing if all does.
+    pub(crate) fn audit(&self) -> Vec<String> {
+        self.cores().flat_map(PointToPoint::audit).collect()
+    }
+
+    /// The highest number that was taken, or is known to be lost, of the stream of a run of a distributor, if there is one
+    /// that is followed.
+    pub(crate) fn position(&self, instance: u64) -> Option<u64> {
+        let core = self.relay.as_deref().map_or(&self.shards[0].core, Relay::core);
+        let mut streams = core.ledger().flat_map(|service| service.streams);
+        let stream = streams.find(|stream| stream.instance == Some(instance) && stream.is_followed)?;
+        Some(stream.first + stream.counts.numbers - 1)
+    }
+
+    /// What became of updates for clients: delivered, conflated, waiting.
+    pub(crate) fn clients_ledger(&self) -> (u64, u64, u64) {
+        let all = self.shards.iter().flat_map(|shard| shard.core.ledger().map(|service| service.clients));
+        all.fold((0, 0, 0), |(delivered, conflated, waiting), clients| {
+            (delivered + clients.delivered, conflated + clients.conflated, waiting + clients.waiting)
+        })
+    }
+
     /// The services that the clients of the first shard see.
     pub(crate) fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> {
         self.shards[0].core.services()

@@ -329,6 +329,8 @@ impl World {
         self.run(Duration::from_secs(30));
         self.stop_changes();
         self.run(Duration::from_secs(10));
+        self.audit();
+        self.check_hops();
         let truth = self.provider.items();
         for (i, connected) in self.consumers.iter().enumerate() {
             let faults = connected.consumer.faults(truth);
@@ -341,6 +343,31 @@ impl World {
                 faults[0],
                 self.situation()
             );
+        }
+    }
+
+    /// The ledger adds up at each hop, whatever is on its way.
+    fn audit(&self) {
+        let faults = [self.distributor.audit(), self.server.audit()].concat();
+        assert!(faults.is_empty(), "seed {}: after {}: {faults:?}", self.seed, self.happened());
+    }
+
+    /// When nothing is on its way any more the hops agree with each other: what was published was received or is known to
+    /// be lost, and clients have had what they were sent.
+    fn check_hops(&self) {
+        let (seed, what) = (self.seed, self.happened());
+        let published: Vec<u64> = self.distributor.ledger().map(|service| service.sequence).collect();
+        let position = self.server.position(self.distributor.instance());
+        assert_eq!(published, position.into_iter().collect::<Vec<u64>>(), "seed {seed}: after {what}");
+        let (delivered, conflated, waiting) = self.server.clients_ledger();
+        assert_eq!(waiting, 0, "seed {seed}: after {what}");
+        // With a connection what was on its way over it is lost, and with the server what it has counted.
+        if ["consumer breaks", "server dies"].iter().all(|what| !self.happened.contains_key(what)) {
+            let tallies = self.consumers.iter().map(|connected| connected.consumer.tally());
+            let had = tallies.fold((0, 0), |(delivered, conflated), tally| {
+                (delivered + tally.delivered, conflated + tally.conflated)
+            });
+            assert_eq!(had, (delivered, conflated), "seed {seed}: after {what}");
         }
     }
 
@@ -516,6 +543,7 @@ impl World {
     }
 
     fn misfortune(&mut self) {
+        self.audit();
         let Faults {
             provider_breaks,
             distributor_dies,

@@ -46,7 +46,7 @@ mod status;
 mod thread;
 mod users;
 
-pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError};
+pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError, Subject};
 pub use status::{DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder};
 pub use thread::{ThreadConfig, WaitConfig};
 pub use users::{UserList, UsersError, describe_users};

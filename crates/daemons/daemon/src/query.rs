@@ -154,9 +154,19 @@ impl Origin {
     }
 }
 
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The daemon and its connections.
+    Status,
+    /// What became of each update.
+    Ledger,
+}
+
 /// What somebody wants to see of a daemon's connections; by default the first [`LISTED_MAX`] of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
+    subject: Subject,
     after: Option<u64>,
     limit: usize,
     by_backlog: bool,
@@ -178,6 +188,7 @@ const DOMAIN: u8 = 6;
 impl Default for Query {
     fn default() -> Query {
         Query {
+            subject: Subject::Status,
             after: None,
             limit: LISTED_MAX,
             by_backlog: false,
@@ -236,6 +247,18 @@ impl<T> Page<T> {
 }
 
 impl Query {
+    /// What became of each update: of this all is listed.
+    #[must_use]
+    pub fn ledger() -> Query {
+        Query { subject: Subject::Ledger, ..Query::default() }
+    }
+
+    /// What the question is about.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        self.subject
+    }
+
     /// Reads the part of a URL behind its `?`. The daemon understands `known`.
     ///
     /// # Errors

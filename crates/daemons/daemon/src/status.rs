@@ -57,6 +57,8 @@ pub enum StatusError {
     Query(QueryError),
     /// The daemon's thread has not answered in time, or too many ask.
     Busy,
+    /// The daemon has no ledger.
+    NoLedger,
 }
 
 impl fmt::Display for StatusError {
@@ -64,6 +66,9 @@ impl fmt::Display for StatusError {
         match self {
             StatusError::Query(error) => error.fmt(f),
             StatusError::Busy => f.write_str("the daemon is busy: ask again"),
+            StatusError::NoLedger => {
+                f.write_str("this daemon has no ledger: source distributors and P2PSs have one")
+            }
         }
     }
 }
@@ -153,10 +158,12 @@ pub struct Described {
     threads: Vec<DaemonThread>,
     ask: Arc<Ask>,
     order: Arc<TakeOrder>,
+    ledger: Arc<AskLedger>,
 }
 
 type Ask = dyn Fn(&str) -> Result<Value, StatusError> + Send + Sync;
 type TakeOrder = dyn Fn(Order) -> Result<Value, OrderError> + Send + Sync;
+type AskLedger = dyn Fn() -> Result<Value, StatusError> + Send + Sync;
 
 impl DaemonThread {
     /// One that does not count its time.
@@ -171,11 +178,23 @@ impl Described {
     #[must_use]
     pub fn of(name: &str, status: Status) -> Described {
         let (threads, orders) = (vec![status.thread(name)], status.clone());
-        Described {
-            threads,
-            ask: Arc::new(move |query| status.ask(query)),
-            order: Arc::new(move |order| orders.order(order)),
-        }
+        Described::new(threads, move |query| status.ask(query), move |order| orders.order(order))
+    }
+
+    /// The same of a daemon that has a ledger, which is its answer to [`Query::ledger`].
+    #[must_use]
+    pub fn with_ledger(name: &str, status: Status) -> Described {
+        let ledger = status.clone();
+        Described::of(name, status).and_ledger(move || ledger.ask_ledger())
+    }
+
+    /// Adds what answers questions about the ledger.
+    #[must_use]
+    pub fn and_ledger(
+        self,
+        ledger: impl Fn() -> Result<Value, StatusError> + Send + Sync + 'static,
+    ) -> Described {
+        Described { ledger: Arc::new(ledger), ..self }
     }
 
     /// A daemon of several threads, with what answers questions about them and takes orders.
@@ -185,7 +204,8 @@ impl Described {
         ask: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
         order: impl Fn(Order) -> Result<Value, OrderError> + Send + Sync + 'static,
     ) -> Described {
-        Described { threads, ask: Arc::new(ask), order: Arc::new(order) }
+        let ledger = || Err(StatusError::NoLedger);
+        Described { threads, ask: Arc::new(ask), order: Arc::new(order), ledger: Arc::new(ledger) }
     }
 
     /// As [`Status::ask`].
@@ -202,6 +222,14 @@ impl Described {
     /// [`OrderError`]: nobody was disconnected, or it is not known.
     pub fn order(&self, order: Order) -> Result<Value, OrderError> {
         (self.order)(order)
+    }
+
+    /// What became of each update, as of a moment after the call.
+    ///
+    /// # Errors
+    /// [`StatusError`]: the daemon has no ledger, or does not answer in time.
+    pub fn ledger(&self) -> Result<Value, StatusError> {
+        (self.ledger)()
     }
 
     /// The threads.
@@ -244,6 +272,14 @@ impl Status {
     /// [`StatusError`]: the question is not understood, or not answered in time.
     pub fn ask(&self, query: &str) -> Result<Value, StatusError> {
         self.answer(Query::parse(query, self.0.known).map_err(StatusError::Query)?)
+    }
+
+    /// The daemon's ledger, as of a moment after the call.
+    ///
+    /// # Errors
+    /// [`StatusError::Busy`]: it is not answered in time.
+    pub fn ask_ledger(&self) -> Result<Value, StatusError> {
+        self.answer(Query::ledger())
     }
 
     /// Asks several threads the same, all at once: the answers come within the time of one.

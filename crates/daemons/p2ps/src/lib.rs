@@ -82,6 +82,7 @@ mod config;
 mod conflation;
 mod inspection;
 mod intake;
+mod ledger;
 mod market_to_clients;
 mod pace;
 mod pauses;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backbone::{Inlet, InletCommand, InletEvents, Notice, Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
-use daemon::{Describer, Status};
+use daemon::{Describer, Status, Subject};
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::PeerId;
 use market::p2ps::relay::{Relay, RelaySink};
@@ -18,11 +18,11 @@ use serde_json::json;
 use tracing::{debug, info, warn};
 use units::Nanos;
 
-use crate::P2psConfig;
 use crate::inspection;
 use crate::intake::{self, IntakeWatch};
 use crate::pauses::Pauses;
 use crate::server::{AGAIN_MAX, CLOCK_EVERY, WAITING_TIME};
+use crate::{P2psConfig, ledger};
 
 /// A point-to-point server's side of the backbone for shards in the same process: `I` towards source distributors, `O`
 /// towards shards.
@@ -140,7 +140,10 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
 
     fn describe(&mut self, now: Nanos) {
         let RelayServer { core, intake, describer, .. } = self;
-        describer.describe(now, |_| {
+        describer.describe(now, |query| {
+            if query.subject() == Subject::Ledger {
+                return ledger::describe_relay(core);
+            }
             let core = core.core();
             json!({
                 "role": "relay",

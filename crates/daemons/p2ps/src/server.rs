@@ -7,7 +7,9 @@ use std::time::Duration;
 use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
-use daemon::{Describer, Facts, Order, OrderError, Page, Parameter, Query, Status, UserList, describe_users};
+use daemon::{
+    Describer, Facts, Order, OrderError, Page, Parameter, Query, Status, Subject, UserList, describe_users,
+};
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
 use net::agent::Agent;
@@ -25,6 +27,7 @@ use crate::backbone_to_market::BackboneToMarket;
 use crate::conflation::StepLog;
 use crate::inspection;
 use crate::intake;
+use crate::ledger;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
 use crate::pauses::Pauses;
@@ -448,6 +451,9 @@ impl<I: Inlet> PointToPointServer<I> {
         let PointToPointServer { core, intake, rssl, websocket, describer, first_id, .. } = self;
         let first_id = *first_id;
         describer.describe(now, |query| {
+            if query.subject() == Subject::Ledger {
+                return ledger::describe(core);
+            }
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
             let mut connection_of = |client| match websocket::connection_of(client) {

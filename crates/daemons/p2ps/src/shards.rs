@@ -8,7 +8,7 @@ use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
 
-use crate::P2psConfig;
+use crate::{P2psConfig, ledger};
 
 /// The shards of a server.
 pub struct Shards {
@@ -93,8 +93,8 @@ impl Shard {
 pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     let mut threads = vec![relay.thread("p2ps")];
     threads.extend(shards.iter().enumerate().map(|(at, status)| status.thread(&format!("p2ps shard {at}"))));
-    let clients_of = shards.clone();
-    Described::new(
+    let (clients_of, relay_too, shards_too) = (shards.clone(), relay.clone(), shards.clone());
+    let described = Described::new(
         threads,
         move |query| {
             let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
@@ -106,7 +106,12 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
             let shard = usize::try_from(order.client >> 32).ok().and_then(|number| clients_of.get(number));
             shard.ok_or(OrderError::NoClient(order.client))?.order(order)
         },
-    )
+    );
+    // First the relay: what it has sent by then, shards have taken, or it is on its way.
+    described.and_ledger(move || {
+        let relay = relay_too.ask_ledger()?;
+        Ok(ledger::merged(relay, &Status::ask_all(&shards_too, &Query::ledger())?))
+    })
 }
 
 /// The descriptions of shards, put into that of their relay.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
-use daemon::{Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, UserList, describe_users};
+use daemon::{
+    Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, Subject, UserList, describe_users,
+};
 use market::BusyItem;
 use market::distributor::{Distributor, ProviderId, SpoiltItem};
 use net::agent::Agent;
@@ -20,6 +22,7 @@ use units::Nanos;
 
 use crate::SourceDistributorConfig;
 use crate::dials::{DialOutbox, Dials};
+use crate::ledger;
 use crate::market_to_backbone::{Links, MarketToBackbone};
 use crate::rssl_to_market::RsslToMarket;
 
@@ -252,6 +255,9 @@ impl<O: Outlet> SourceDistributor<O> {
         let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
         let is_held = *is_held;
         describer.describe(now, |query| {
+            if query.subject() == Subject::Ledger {
+                return ledger::describe(core);
+            }
             let busiest = (query.busiest() > 0).then(|| describe_busiest(now, query.busiest(), core));
             let core = &*core;
             let page = page_of_providers(query, core, listener);
@@ -266,7 +272,7 @@ impl<O: Outlet> SourceDistributor<O> {
                 "providers": core.provider_users().collect::<Vec<_>>(),
                 "interactive_providers": dials.describe(core),
                 "peers": core.peer_names().collect::<Vec<_>>(),
-                "peer_flows": core.peer_flows().take(LISTED_MAX).map(describe_flow).collect::<Vec<Value>>(),
+                "peer_flows": core.peer_flows().take(LISTED_MAX).map(ledger::describe_flow).collect::<Vec<Value>>(),
                 "providers_held": is_held,
                 "items": core.item_count(),
                 "counts": describe_counts(core),
@@ -335,11 +341,6 @@ fn describe_provider(core: &Distributor, connection: &ConnectionInfo) -> Value {
     described["user"] = json!(user_of(core, connection));
     described["state"] = json!(state_of(core, connection));
     described
-}
-
-/// How far behind a point-to-point server is.
-fn describe_flow((name, lacks, is_left_behind): (&str, u64, bool)) -> Value {
-    json!({"name": name, "lacks_bytes": lacks, "left_behind": is_left_behind})
 }
 
 /// An item about which a message could not be read.

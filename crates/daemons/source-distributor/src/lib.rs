@@ -62,6 +62,7 @@
 mod config;
 mod dials;
 mod distributor;
+mod ledger;
 mod market_to_backbone;
 mod rssl_to_market;
 

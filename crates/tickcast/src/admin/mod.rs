@@ -6,6 +6,7 @@
 //! | `/ready` | `ready` if every service is served; else 503 and which is not |
 //! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
 //! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
+//! | `/ledger` | what became of each update, by service, JSON |
 //! | `/disconnect`, with POST | a client's connection is ended, if the configuration allows it |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
@@ -53,6 +54,8 @@ pub(crate) type Check = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 pub(crate) struct Daemon {
     /// Its description.
     pub(crate) status: Status,
+    /// Its ledger.
+    pub(crate) ledger: Status,
     /// Threads that do not turn.
     pub(crate) health: Check,
     /// Services that are not served.
@@ -84,7 +87,7 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
 }
 
 fn router(registry: Registry, daemon: Daemon) -> Router {
-    let Daemon { status, health, ready, disconnect } = daemon;
+    let Daemon { status, ledger, health, ready, disconnect } = daemon;
     let orders = move |who, query, headers| disconnect::disconnect(disconnect.clone(), who, query, headers);
     let metrics = move || {
         let text = prometheus::text(&registry.in_use());
@@ -94,6 +97,7 @@ fn router(registry: Registry, daemon: Daemon) -> Router {
         .route("/health", get(move || check(health.clone(), "ok")))
         .route("/ready", get(move || check(ready.clone(), "ready")))
         .route("/metrics", get(metrics))
+        .route("/ledger", get(move |RawQuery(query)| describe(ledger.clone(), query.unwrap_or_default())))
         .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
         .route("/disconnect", post(orders))
 }
@@ -144,8 +148,9 @@ mod tests {
     fn daemon(status: Value, wrong: &[&str]) -> Daemon {
         let wrong: Vec<String> = wrong.iter().map(|text| (*text).to_owned()).collect();
         let check: Check = Arc::new(move || wrong.clone());
+        let ledger: Status = Arc::new(|_| Ok(serde_json::json!({ "hops": [] })));
         let status: Status = Arc::new(move |_| Ok(status.clone()));
-        Daemon { status, health: check.clone(), ready: check, disconnect: None }
+        Daemon { status, ledger, health: check.clone(), ready: check, disconnect: None }
     }
 
     #[test]
@@ -160,6 +165,7 @@ mod tests {
         assert!(fetch(address, "/health").ends_with("\r\n\r\nok\n"));
         assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
         assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
+        assert!(fetch(address, "/ledger").ends_with("{\"hops\":[]}"));
         let metrics = fetch(address, "/metrics");
         assert!(
             metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),

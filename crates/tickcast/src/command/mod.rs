@@ -4,10 +4,12 @@ mod configuration;
 mod counters;
 mod daemons;
 mod feed;
+mod ledger;
 mod topic;
 
 pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
+pub(crate) use ledger::LedgerArgs;
 pub(crate) use topic::{PublishArgs, SubscribeArgs};
 
 use crate::cli::{Cli, Command};
@@ -30,6 +32,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
             other => Failure::Run(other.to_string()),
         }),
         Command::Counters(args) => counters::run(&args),
+        Command::Ledger(args) => ledger::run(&args),
         Command::Config { action } => configuration::run(&action),
     }
 }

@@ -8,6 +8,7 @@ use rdm::directory::{DirectoryRefresh, Filter, Load, Service};
 use units::Nanos;
 
 use super::base::ProviderId;
+use super::ledger::ProviderLedger;
 use super::notices::{ProviderNotice, RefusedService};
 use super::outflow::Outflow;
 use super::provider::Offer;
@@ -134,7 +135,18 @@ impl Suppliers {
         let ripples = !self.config.unrippled.contains(&definition.info.name);
         let settled_at = Nanos::NEVER;
         let withdrawn = None;
-        let service = PublishedService { definition, supply, stream, settled_at, posts, ripples, withdrawn };
+        let (ledger, posted) = (ProviderLedger::default(), 0);
+        let service = PublishedService {
+            definition,
+            supply,
+            stream,
+            ledger,
+            posted,
+            settled_at,
+            posts,
+            ripples,
+            withdrawn,
+        };
         self.services.insert(id, service);
         self.directory.is_due = true;
     }

@@ -13,6 +13,7 @@ use units::Nanos;
 
 use super::base::{DistributorConfig, PeerId, ProviderId, Timer};
 use super::item::{Item, ItemSupply};
+use super::ledger::{DistributorLedger, ProviderLedger};
 use super::links::Links;
 use super::provider::{Offer, Target};
 use super::sink::DistributorSink;
@@ -49,6 +50,7 @@ pub(super) struct Items {
     part_bytes: usize,
     scratch: Scratch,
     pub(super) encoding: Encoding,
+    pub(super) ledger: DistributorLedger,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -74,6 +76,7 @@ impl Items {
             part_bytes: config.image_part_bytes,
             scratch: Scratch::default(),
             encoding: Encoding::default(),
+            ledger: DistributorLedger::default(),
             counters,
         }
     }
@@ -291,8 +294,16 @@ impl Items {
             (item.peers.is_empty(), self.suppliers.services.get_mut(&item.key.service), item.id)
         {
             service.stream.send(now, kind, id, body, sink);
+            // Updates of providers go another way.
+            service.posted += u64::from(kind == Kind::Update);
             self.counters.stream_messages_out.inc();
         }
+    }
+
+    /// Counts what became of an update of a service.
+    pub(super) fn count(&mut self, service: u16, count: impl FnOnce(&mut ProviderLedger)) {
+        let known = self.suppliers.services.get_mut(&service);
+        count(known.map_or(&mut self.ledger.withdrawn, |service| &mut service.ledger));
     }
 
     /// Sends the state of an item to those who wait for its first image.

@@ -34,6 +34,7 @@ mod ids;
 mod item;
 mod items;
 mod kept;
+mod ledger;
 mod links;
 mod many;
 mod notices;
@@ -70,6 +71,7 @@ mod withdrawal;
 
 pub use self::base::{Balance, DistributorConfig, FlowConfig, PeerId, PostRoute, ProviderId};
 pub use self::errors::{LinkError, ProviderError};
+pub use self::ledger::{DistributorLedger, ProviderLedger, PublishedLedger};
 pub use self::notices::{DictionaryDifference, PeerNotice, ProviderNotice, RefusedService};
 pub use self::provider::{DialSpec, DialStage, DialledStatus};
 pub use self::sink::DistributorSink;
@@ -321,5 +323,49 @@ impl Distributor {
                 .lacks(|service| Some(self.items.suppliers.services.get(&service)?.stream.outflow.bytes));
             (&*peer.name, lacks, peer.flow.left_at.is_some())
         })
+    }
+}
+
+/// The ledger.
+impl Distributor {
+    /// What became of the updates of each service that is published now.
+    pub fn ledger(&self) -> impl Iterator<Item = PublishedLedger<'_>> + '_ {
+        self.items.suppliers.services.values().map(|service| PublishedLedger {
+            service: &service.definition.info.name,
+            providers: service.ledger,
+            posted: service.posted,
+            sequence: service.stream.sequence(),
+            updates: service.stream.updates(),
+        })
+    }
+
+    /// What became of the others.
+    #[must_use]
+    pub fn ledger_of_others(&self) -> &DistributorLedger {
+        &self.items.ledger
+    }
+
+    /// What of the ledger does not add up, in words; nothing if all does.
+    #[must_use]
+    pub fn audit(&self) -> Vec<String> {
+        let others = &self.items.ledger;
+        let of_services: u64 = self.ledger().map(|service| service.providers.received()).sum();
+        let accounted = of_services
+            + others.withdrawn.received()
+            + others.of_no_item
+            + others.private
+            + others.unreadable;
+        let mut faults = Vec::new();
+        if others.received != accounted {
+            faults.push(format!("received from providers: {} are not {accounted}", others.received));
+        }
+        for service in self.ledger() {
+            let published = service.providers.published + service.posted;
+            if service.updates != published {
+                faults
+                    .push(format!("{}: published: {} are not {published}", service.service, service.updates));
+            }
+        }
+        faults
     }
 }

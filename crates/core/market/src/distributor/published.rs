@@ -30,10 +30,15 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         let item = &mut self.table[index];
+        let service = item.key.service;
         if !item.cached.is_between_parts() {
             self.counters.updates_without_image.inc();
+            self.count(service, |ledger| ledger.without_image += 1);
         } else if let Err(error) = item.cached.on_update(msg, &self.rules) {
+            self.count(service, |ledger| ledger.unusable += 1);
             self.spoil(now, (provider, index), error, sink);
+        } else {
+            self.count(service, |ledger| ledger.in_images += 1);
         }
     }
 

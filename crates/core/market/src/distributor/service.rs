@@ -6,6 +6,7 @@ use rdm::directory::Service;
 use units::Nanos;
 
 use super::base::{PostRoute, ProviderId};
+use super::ledger::ProviderLedger;
 use super::notices::RefusedService;
 use super::stream::Stream;
 
@@ -14,6 +15,10 @@ pub(super) struct PublishedService {
     pub(super) definition: Service,
     pub(super) supply: Supply,
     pub(super) stream: Stream,
+    /// What became of the updates of providers.
+    pub(super) ledger: ProviderLedger,
+    /// Updates on the stream that posts have made.
+    pub(super) posted: u64,
     /// Requests for unknown items of a published service are answered from then on; never while it is down.
     pub(super) settled_at: Nanos,
     /// What becomes of posts to it.

@@ -70,6 +70,7 @@ impl Items {
         sink: &mut impl DistributorSink,
     ) {
         self.counters.messages_standby.inc();
+        self.count(self.table[index].key.service, |ledger| ledger.standby += 1);
         let Some(standby) = self.table[index].standby_of(provider) else { return };
         if standby.cached.is_spoilt() && !standby.cached.is_known() {
             return;

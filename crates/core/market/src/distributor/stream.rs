@@ -16,6 +16,7 @@ pub(super) struct Stream {
     ring: IdRing,
     ids: IdPool,
     sent_at: Nanos,
+    updates: u64,
     /// How much was sent, for who wants to know how far behind a peer is.
     pub(super) outflow: Outflow,
     counters: Arc<Counters>,
@@ -35,6 +36,7 @@ impl Stream {
             ring: IdRing::new(ring_len),
             ids: IdPool::default(),
             sent_at: Nanos::ZERO,
+            updates: 0,
             outflow,
             counters,
         }
@@ -43,6 +45,11 @@ impl Stream {
     /// The number of the last message.
     pub(super) fn sequence(&self) -> u64 {
         self.ring.last()
+    }
+
+    /// How many updates were sent.
+    pub(super) fn updates(&self) -> u64 {
+        self.updates
     }
 
     /// Sends a message about an item (0: about none) and returns its number.
@@ -57,6 +64,7 @@ impl Stream {
     ) -> u64 {
         let sequence = self.ring.push(item);
         self.sent_at = now;
+        self.updates += u64::from(kind == Kind::Update);
         let bytes = (StreamMsg::HEADER_BYTES + body.len()) as u64;
         self.counters.stream_bytes_out.add(bytes);
         self.outflow.add(sequence, bytes);

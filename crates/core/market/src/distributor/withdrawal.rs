@@ -92,7 +92,9 @@ impl Items {
     /// All items of a withdrawn service are closed.
     pub(super) fn end_service(&mut self, id: u16, number: u64, sink: &mut impl DistributorSink) {
         if self.suppliers.services.get(&id).is_some_and(|service| service.withdrawn == Some(number)) {
-            self.suppliers.services.remove(&id);
+            if let Some(gone) = self.suppliers.services.remove(&id) {
+                self.ledger.close(&gone.ledger);
+            }
             self.links.peers.values_mut().for_each(|peer| peer.flow.forget(id));
             sink.close_stream(id);
             self.suppliers.directory.is_due = true;

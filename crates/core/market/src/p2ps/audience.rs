@@ -427,6 +427,15 @@ impl Audience {
         was_there
     }
 
+    /// Takes a stream out that is not sent updates now; returns whether it was one of these.
+    pub(super) fn remove_owed(&mut self, watcher: Watcher) -> bool {
+        let others = self.others.as_mut();
+        let was_owed =
+            others.is_some_and(|others| others.due.remove(watcher) || others.changed.remove(watcher));
+        self.trim();
+        was_owed
+    }
+
     /// Of the streams that get updates, those that meet a condition wait for an image from now on; returns them.
     pub(super) fn defer(&mut self, mut is_meant: impl FnMut(Watcher) -> bool) -> Vec<Watcher> {
         let mut deferred = Vec::new();
@@ -449,6 +458,18 @@ impl Audience {
             self.others().changed.add(watcher, form);
         }
         was_active
+    }
+
+    /// How many streams are to get every update.
+    #[inline]
+    pub(super) fn active_count(&self) -> usize {
+        self.active.count
+    }
+
+    /// How many streams are not sent updates now, and get an image or the newest values later.
+    #[inline]
+    pub(super) fn owed_count(&self) -> usize {
+        self.others.as_ref().map_or(0, |others| others.due.count + others.changed.count)
     }
 
     /// How many streams were not sent the last updates.

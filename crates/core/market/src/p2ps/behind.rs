@@ -12,6 +12,8 @@ pub(super) struct Behind {
     entries: VecDeque<Entry>,
     /// Of messages.
     bytes: usize,
+    /// How many.
+    messages: u64,
 }
 
 #[derive(Debug)]
@@ -68,12 +70,19 @@ impl Behind {
         !self.entries.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Behind::default();
+    /// Drops what waits; returns how many messages.
+    pub(super) fn clear(&mut self) -> u64 {
+        std::mem::take(self).messages
+    }
+
+    /// How many messages wait.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
     }
 
     fn push(&mut self, message: &[u8]) {
         self.bytes += message.len();
+        self.messages += 1;
         match self.entries.back_mut() {
             Some(Entry::Messages(last))
                 if last.bytes.len() + LENGTH_BYTES + message.len() <= SEGMENT_BYTES =>
@@ -119,6 +128,7 @@ impl Behind {
     /// A message of so many bytes was taken from a segment.
     pub(super) fn note_taken(&mut self, length: usize) {
         self.bytes = self.bytes.saturating_sub(length);
+        self.messages = self.messages.saturating_sub(1);
     }
 
     /// Gives back what is left of the messages that were next.

@@ -66,10 +66,9 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         self.clients.count_watchers(-(known.stream_count() as i64));
-        let seldom = std::mem::take(known.seldom_mut());
-        let (streams, private) = (known.streams.into_iter(), known.private.into_iter());
-        let conversations = seldom.conversations;
-        let gone = Gone { streams, conversations, private };
+        let streams = std::mem::take(&mut known.streams).into_iter();
+        let private = std::mem::take(&mut known.private).into_iter();
+        let gone = Gone { known, streams, private };
         self.cleanups.gone.insert(client, gone);
         self.cleanups.enlist(Task::Client(client));
         self.clean_up(now, sink);
@@ -81,7 +80,7 @@ impl WatchedItems {
         let Some(mut gone) = self.cleanups.gone.remove(&client) else { return };
         while let Some((stream_id, stream)) = gone.streams.next() {
             let watcher = Watcher { client, stream_id };
-            self.forget_gone(self.cleanups.granted_at, (&mut gone, &stream), watcher);
+            self.forget_gone(self.cleanups.granted_at, (&mut gone, stream), watcher);
         }
         if gone.private.len() > 0 {
             self.cleanups.private.extend(gone.private.map(|(_, number)| number));
@@ -109,7 +108,7 @@ impl WatchedItems {
         let Some(mut gone) = self.cleanups.gone.remove(&client) else { return true };
         while self.cleanups.left > until {
             if let Some((stream_id, stream)) = gone.streams.next() {
-                self.forget_gone(now, (&mut gone, &stream), Watcher { client, stream_id });
+                self.forget_gone(now, (&mut gone, stream), Watcher { client, stream_id });
             } else if let Some((_, number)) = gone.private.next() {
                 self.conversations.close_private(number, sink);
             } else {
@@ -124,9 +123,10 @@ impl WatchedItems {
         is_done
     }
 
-    fn forget_gone(&mut self, now: Nanos, (gone, stream): (&mut Gone, &Stream), watcher: Watcher) {
-        gone.conversations.remove(&watcher.stream_id).map(|number| self.conversations.end(number));
-        self.unwatch(now, stream, watcher);
+    fn forget_gone(&mut self, now: Nanos, (gone, stream): (&mut Gone, Stream), watcher: Watcher) {
+        let closed = gone.known.close(watcher.stream_id, stream);
+        closed.conversation.map(|number| self.conversations.end(number));
+        self.unwatch(now, &closed, watcher);
     }
 }
 

@@ -11,6 +11,7 @@ use units::Nanos;
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
 use super::item::Item;
+use super::ledger::{before, updates_between};
 use super::paced::PacedStream;
 use crate::users::Credentials;
 
@@ -65,6 +66,8 @@ pub(super) struct Seldom {
     pub(super) paused: BTreeSet<i32>,
     /// The numbers under which instances answer what went up on a stream, of those on which something did.
     pub(super) conversations: BTreeMap<i32, u64>,
+    /// Of streams that wait for an image, the number of the item's last update before those that they were not sent.
+    pub(super) due_after: BTreeMap<i32, NonZeroU32>,
     /// What the services here are to it, if it has several servers for them.
     pub(super) service_roles: BTreeMap<u16, StandbyRole>,
 }
@@ -99,6 +102,22 @@ impl Stream {
     }
 }
 
+/// A stream that was taken off its client's list.
+pub(super) struct ClosedStream {
+    pub(super) stream: Stream,
+    /// The number under which instances answer what went up on it.
+    pub(super) conversation: Option<u64>,
+    /// The number of the item's last update before those that it was not sent and waited for, if it did.
+    owed_after: Option<NonZeroU32>,
+}
+
+impl ClosedStream {
+    /// How many of the last updates of its item it was not sent and waited for, `last` being the number of the last one.
+    pub(super) fn owed(&self, last: NonZeroU32) -> u64 {
+        self.owed_after.map_or(0, |from| updates_between(from, last))
+    }
+}
+
 /// What a stream was not sent first, of the updates that it was not sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Changed {
@@ -130,16 +149,34 @@ impl Client {
         Client { profile, ..Client::default() }
     }
 
-    /// Takes a stream off the list, with the number of its conversation if it has one.
-    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<(Stream, Option<u64>)> {
+    /// Takes a stream off the list.
+    pub(super) fn take_stream(&mut self, stream_id: i32) -> Option<ClosedStream> {
         let stream = self.streams.remove(&stream_id)?;
+        Some(self.close(stream_id, stream))
+    }
+
+    /// A stream is off the list: what stands beside it goes with it.
+    pub(super) fn close(&mut self, stream_id: i32, stream: Stream) -> ClosedStream {
+        let owed_after = self.owed_after(stream_id);
         self.conflation.changed.remove(&stream_id);
         self.paced.remove(&stream_id);
         let conversation = self.seldom.as_mut().and_then(|seldom| {
             seldom.paused.remove(&stream_id);
+            seldom.due_after.remove(&stream_id);
             seldom.conversations.remove(&stream_id)
         });
-        Some((stream, conversation))
+        ClosedStream { stream, conversation, owed_after }
+    }
+
+    fn owed_after(&self, stream_id: i32) -> Option<NonZeroU32> {
+        let due_after = self.seldom().and_then(|seldom| seldom.due_after.get(&stream_id)).copied();
+        due_after.or_else(|| self.conflation.changed.get(&stream_id).map(|changed| before(changed.from)))
+    }
+
+    /// How many of the last updates of its item a stream was not sent and waits for, `last` being the number of the last
+    /// one.
+    pub(super) fn owed(&self, stream_id: i32, last: NonZeroU32) -> u64 {
+        self.owed_after(stream_id).map_or(0, |from| updates_between(from, last))
     }
 
     /// Notes whether a stream is paused by itself.
@@ -159,6 +196,12 @@ impl Client {
     /// What few clients have, if this one has any of it.
     pub(super) fn seldom(&self) -> Option<&Seldom> {
         self.seldom.as_deref()
+    }
+
+    /// The number of the item's last update before those that a stream was not sent because it waits for an image; it
+    /// waits no longer.
+    pub(super) fn take_due_after(&mut self, stream_id: i32) -> Option<NonZeroU32> {
+        self.seldom.as_mut()?.due_after.remove(&stream_id)
     }
 
     /// Where what few clients have is put.

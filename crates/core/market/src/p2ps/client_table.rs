@@ -13,6 +13,7 @@ use units::Nanos;
 
 use super::base::{ClientId, ServerConfig, Watcher};
 use super::client::{Changed, Client, ClientProfile, Continuation, Login, Measurement, clock_ms};
+use super::ledger::{before, updates_between};
 use super::paced::Paced;
 use super::sink::ServerSink;
 use crate::users::{Credentials, Denial};
@@ -139,10 +140,28 @@ impl Clients {
         let Some(Changed { from, at_ms }) = client.conflation.changed.remove(&watcher.stream_id) else {
             return Lacked::default();
         };
-        // Where numbers began again it is one more, which does no harm.
-        let updates = 1 + u64::from(last.get().wrapping_sub(from.get()));
+        let updates = updates_between(before(from), last);
         client.conflation.updates += updates;
         Lacked { updates, since_ms: at_ms }
+    }
+
+    /// A stream is about to get the image that it has waited for, or waits no more. Returns how many updates it was not
+    /// sent meanwhile; `last` is the number of its item's last update.
+    pub(super) fn settle_due(&mut self, watcher: Watcher, last: NonZeroU32) -> u64 {
+        let client = self.all.get_mut(&watcher.client);
+        let after = client.and_then(|client| client.take_due_after(watcher.stream_id));
+        after.map_or(0, |after| updates_between(after, last))
+    }
+
+    /// A stream waits for an image from now on; `last` is the number of its item's last update. What it lacks already it
+    /// lacks still.
+    pub(super) fn begin_due(&mut self, watcher: Watcher, last: NonZeroU32) {
+        let Some(client) = self.all.get_mut(&watcher.client) else { return };
+        if client.streams.contains_key(&watcher.stream_id) {
+            let changed = client.conflation.changed.get(&watcher.stream_id);
+            let after = changed.map_or(last, |changed| before(changed.from));
+            client.seldom_mut().due_after.insert(watcher.stream_id, after);
+        }
     }
 
     /// A client logs in, of a class, or of none; it leaves the class that it was of.

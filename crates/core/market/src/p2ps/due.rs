@@ -15,6 +15,7 @@ use super::PointToPoint;
 use super::audience::Newcomer;
 use super::base::{ClientId, Watcher};
 use super::items::WatchedItems;
+use super::ledger::Fate;
 use super::sink::ServerSink;
 
 /// For the front end.
@@ -37,12 +38,17 @@ impl PointToPoint {
 impl WatchedItems {
     /// Before an image goes to all: streams of clients that lag are to get it later.
     pub(super) fn defer_images(&mut self, index: usize, sink: &mut impl ServerSink) {
-        for watcher in self.table[index].audience.defer(|watcher| sink.lags(watcher.client)) {
+        let item = &mut self.table[index];
+        let last = item.updates;
+        let clients = &self.clients.all;
+        let lags = |watcher: Watcher| sink.lags(watcher.client) && clients.contains_key(&watcher.client);
+        for watcher in item.audience.defer(lags) {
+            self.clients.begin_due(watcher, last);
             self.clients.note_due(watcher);
         }
         // They are in the queue, and what they are sent is this image. Those that wait for their turn wait no longer.
-        let last = self.table[index].updates;
         for watcher in self.table[index].audience.defer_changed() {
+            self.clients.begin_due(watcher, last);
             self.clients.settle_change(watcher, last);
             if self.clients.is_paced(watcher) {
                 self.clients.enqueue_due(watcher);
@@ -107,6 +113,9 @@ impl PointToPoint {
         let is_known = item.cached.is_known();
         if item.audience.take_due(watcher) {
             item.audience.add(watcher, &form, false);
+            let owed = self.items.clients.settle_due(watcher, item.updates);
+            self.items.settle_owed(index, owed, Fate::InImage);
+            self.items.settle_rest(index);
             // Without an image here there is one for all when it has come.
             if is_known {
                 self.items.send_image(index, &form, &[watcher], false, sink);
@@ -117,7 +126,10 @@ impl PointToPoint {
             let lacked = self.items.clients.settle_change(watcher, last);
             if is_known {
                 self.items.send_newest(now, index, &form, (watcher, lacked), sink);
+            } else {
+                self.items.settle_owed(index, lacked.updates, Fate::InImage);
             }
+            self.items.settle_rest(index);
             self.items.table[index].forget_changes();
         } else if !is_known && let Some(newcomer) = item.audience.newcomer(watcher) {
             newcomer.is_due = false;

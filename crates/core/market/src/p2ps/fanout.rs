@@ -9,6 +9,7 @@ use units::Nanos;
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
 use super::items::WatchedItems;
+use super::ledger::Fate;
 use super::life::{Act, Input, Phase};
 use super::notices::ServerNotice;
 use super::sink::ServerSink;
@@ -54,10 +55,12 @@ impl WatchedItems {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) {
-        self.settle(index, sink);
+        if self.cleanups.is_busy() && !self.is_left(index, kind, sink) {
+            return;
+        }
         let Some(item) = self.table.get_mut(index) else { return };
         match item.life.on_message(sequence) {
-            Act::Apply => self.apply(now, index, kind, body, sink),
+            Act::Apply => return self.apply(now, index, kind, body, sink),
             Act::DropStale => self.counters.updates_stale.inc(),
             Act::Hold => {
                 self.counters.updates_held.inc();
@@ -68,6 +71,9 @@ impl WatchedItems {
             // What comes before the request is sent is in the image that answers it; not in one that is on
             // its way already.
             _ => {}
+        }
+        if kind == Kind::Update {
+            self.ledger.account(item.account).taken.in_images += 1;
         }
     }
 
@@ -123,20 +129,22 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) -> Result<(), Unusable> {
         self.counters.updates_in.inc();
-        let msg = UpdateMsg::parse(body)?;
+        let Ok(msg) = UpdateMsg::parse(body) else { return self.count_unusable(index) };
         let is_kept = msg.do_not_conflate || msg.do_not_cache;
         if is_kept && self.table[index].audience.changed_count() > 0 {
             self.send_pending(now, index, sink);
         }
-        let WatchedItems { table: items, clients, counters, rules, form_room, refused, .. } = self;
+        let WatchedItems { table: items, clients, counters, rules, form_room, refused, ledger, .. } = self;
         let item = &mut items[index];
         item.forget_changes();
-        item.cached.on_update(&msg, rules)?;
+        if item.cached.on_update(&msg, rules).is_err() {
+            return self.count_unusable(index);
+        }
         item.count_update();
         counters.updates_conflated.add(item.audience.changed_count() as u64);
         // Values that no image holds cannot be sent later.
         let may_refuse = !is_kept && item.cached.has_all_updates();
-        let mut result = Ok(());
+        let (mut result, mut sent, mut outside) = (Ok(()), 0, 0);
         for Group { form, watchers } in item.audience.active() {
             let bytes = if form.has(&msg) {
                 body
@@ -144,7 +152,7 @@ impl WatchedItems {
                 match form.update(&msg, item.key.as_key(), form_room) {
                     Ok(Some(bytes)) => bytes,
                     Ok(None) => {
-                        counters.updates_outside_views.add(watchers.len() as u64);
+                        outside += watchers.len() as u64;
                         continue;
                     }
                     Err(unusable) => {
@@ -162,8 +170,21 @@ impl WatchedItems {
             } else {
                 sink.fan_out(watchers, bytes);
             }
-            let sent = watchers.len() - (refused.len() - refused_before);
-            counters.updates_out.add(sent as u64);
+            sent += (watchers.len() - (refused.len() - refused_before)) as u64;
+        }
+        counters.updates_out.add(sent);
+        let (active, owed) = (item.audience.active_count() as u64, item.audience.owed_count() as u64);
+        item.waiting += owed;
+        let account = ledger.account(item.account);
+        account.taken.applied += 1;
+        account.clients.due += active + owed;
+        account.clients.delivered += sent;
+        account.clients.waiting += owed;
+        if outside > 0 || result.is_err() {
+            counters.updates_outside_views.add(outside);
+            account.clients.outside_views += outside;
+            // Of those that come behind a form that it cannot be put into nobody gets it.
+            account.clients.unusable += active - sent - outside - refused.len() as u64;
         }
         if !refused.is_empty() {
             item.cached.track_changes(Some(&msg));
@@ -272,7 +293,11 @@ impl WatchedItems {
         self.send_refreshes(now, index, sink);
         for (sequence, kind, body) in held {
             // Applying one may close the item or send it back to be asked for.
-            if self.table.get(index).is_some_and(|i| i.id == Some(id)) {
+            if let Some(item) = self.table.get(index).filter(|item| item.id == Some(id)) {
+                if kind == Kind::Update {
+                    // It is counted anew.
+                    self.ledger.account(item.account).taken.in_images -= 1;
+                }
                 self.on_item_message(now, index, sequence, kind, &body, sink);
             }
         }
@@ -329,6 +354,8 @@ impl WatchedItems {
         for Group { form, watchers } in waiting.groups() {
             self.send_image(index, form, watchers, true, sink);
         }
+        let waiting = self.table[index].waiting;
+        self.settle_owed(index, waiting, Fate::InImage);
         self.remove(index);
         for watcher in watchers {
             self.forget_stream(watcher);

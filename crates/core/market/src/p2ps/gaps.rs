@@ -114,7 +114,9 @@ impl Instances {
         if stream.behind.keep(message, bytes_max) {
             return;
         }
-        stream.behind.clear();
+        // The one that has just come is dropped too.
+        stream.drop_behind();
+        stream.dropped_behind += 1;
         let service = stream.service;
         items.resynchronise_all(now, service, sequence, sink);
     }
@@ -233,7 +235,7 @@ impl Instances {
         } else if let Some((_, answer_until)) = stream.behind.front_gap() {
             items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
         } else {
-            stream.behind.clear();
+            stream.drop_behind();
         }
     }
 

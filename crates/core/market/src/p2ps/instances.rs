@@ -177,15 +177,20 @@ impl Instances {
         };
         let entry = match service {
             None => Source::Directory { session },
-            Some(service) => Source::Service { session, stream: Incoming::new(service) },
+            Some(id) => {
+                let account = items.sources.services.get(&id).map_or(0, |service| service.account);
+                Source::Service { session, stream: Incoming::new(id, account) }
+            }
         };
         let at = source.0 as usize;
         if items.sources.all.len() <= at {
             items.sources.all.resize_with(at + 1, || None);
         }
         if let Some(Source::Service { stream, .. }) = items.sources.all[at].replace(entry) {
-            items.sources.forget_source(stream.service, source);
-            items.choose_active(now, stream.service, sink);
+            let service = stream.service;
+            items.close_account(stream);
+            items.sources.forget_source(service, source);
+            items.choose_active(now, service, sink);
         }
         if let Some(id) = service {
             if let Some(service) = items.sources.services.get_mut(&id) {
@@ -211,8 +216,10 @@ impl Instances {
                 }
             }
             Some(Source::Service { stream, .. }) => {
-                items.sources.forget_source(stream.service, source);
-                items.choose_active(now, stream.service, sink);
+                let service = stream.service;
+                items.close_account(stream);
+                items.sources.forget_source(service, source);
+                items.choose_active(now, service, sink);
             }
         }
     }
@@ -266,9 +273,10 @@ impl Instances {
         }
         let order = match msg.kind {
             Kind::Heartbeat => stream.on_heartbeat(msg.sequence),
-            _ => stream.on_sequence(msg.sequence),
+            _ => stream.on_message(msg.sequence),
         };
         if !stream.is_active {
+            stream.count_standby(order, msg.kind);
             return Ok(());
         }
         self.progress.note_moved(source, stream);
@@ -301,12 +309,38 @@ impl Instances {
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
         let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
-        let (service, item) = (stream.service, stream.item(msg.item));
+        let (service, item, account) = (stream.service, stream.item(msg.item), stream.account);
         match (msg.kind, item) {
-            (Kind::Update | Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
+            (Kind::Update, Some(index)) => {
+                items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+                Ok(())
+            }
+            (Kind::Update, None) => {
+                self.counters.updates_unwatched.inc();
+                items.ledger.account(account).taken.unwatched += 1;
+                Ok(())
+            }
+            (Kind::Heartbeat, _) => Ok(()),
+            _ => {
+                items.ledger.account(account).taken.others += 1;
+                self.on_other(items, now, (service, item), msg, sink)
+            }
+        }
+    }
+
+    /// The same for one that is no update.
+    fn on_other(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        (service, item): (u16, Option<usize>),
+        msg: &StreamMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        match (msg.kind, item) {
+            (Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
-            (Kind::Update, None) => self.counters.updates_unwatched.inc(),
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
                 if let Some(index) = items.find_settled(key, sink)
@@ -402,6 +436,7 @@ impl Instances {
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
                 let service = Service {
+                    account: items.ledger.open(&definition.info.name),
                     definition,
                     active: None,
                     sources: BTreeSet::new(),

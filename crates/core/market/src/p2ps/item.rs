@@ -4,6 +4,7 @@ use rwf::DataState;
 use units::Nanos;
 
 use super::audience::Audience;
+use super::ledger::AccountId;
 use super::life::Life;
 use crate::busiest::Counted;
 use crate::cached::CachedItem;
@@ -30,6 +31,10 @@ pub(super) struct Item {
     pub(super) updates_seen: NonZeroU32,
     /// Who watches it.
     pub(super) audience: Audience,
+    /// Updates that streams of it were not sent and wait for, each as often as there are such streams.
+    pub(super) waiting: u64,
+    /// The account of its service.
+    pub(super) account: AccountId,
     /// When nobody watches it any more, it is given up then.
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
@@ -43,7 +48,7 @@ impl Keyed for Item {
 }
 
 impl Item {
-    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool) -> Item {
+    pub(super) fn new(key: OwnedKey, (serial, swept): (u64, u64), ripples: bool, account: AccountId) -> Item {
         Item {
             key,
             serial,
@@ -55,6 +60,8 @@ impl Item {
             updates: NonZeroU32::MIN,
             updates_seen: NonZeroU32::MIN,
             audience: Audience::default(),
+            waiting: 0,
+            account,
             lingers_until: None,
             is_counted_suspect: false,
         }

@@ -11,18 +11,21 @@ use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState, UpdateMsg};
 use slab::Slab;
 use units::Nanos;
 
-use super::audience::{Form, FormRoom, Group};
+use super::audience::{Form, FormRoom, Group, Unusable};
 use super::base::{ServerConfig, Watcher};
-use super::client::{Changed, clock_ms};
+use super::client::{Changed, ClosedStream, clock_ms};
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
+use super::ledger::{Fate, Ledger};
 use super::life::Phase;
 use super::queue::Requests;
 use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
+use super::stream::Incoming;
 use super::sweep::Cleanups;
+use crate::backbone::Kind;
 use crate::busiest::Busiest;
 use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
@@ -51,6 +54,7 @@ pub(super) struct WatchedItems {
     pub(super) refused: Vec<Watcher>,
     pub(super) scratch: Scratch,
     pub(super) encoding: Encoding,
+    pub(super) ledger: Ledger,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -78,6 +82,7 @@ impl WatchedItems {
             refused: Vec::new(),
             scratch: Scratch::default(),
             encoding: Encoding::default(),
+            ledger: Ledger::default(),
             counters: Arc::clone(counters),
         }
     }
@@ -100,13 +105,15 @@ impl WatchedItems {
     pub(super) fn note_changes(&mut self, now: Nanos, index: usize) {
         let mut refused = std::mem::take(&mut self.refused);
         self.counters.updates_conflated.add(refused.len() as u64);
+        let (all, mut changed) = (refused.len() as u64, 0);
         for watcher in refused.drain(..) {
             let Some(client) = self.clients.get_mut(watcher.client) else { continue };
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
             let item = &mut self.table[index];
             if stream.index() == index && item.audience.change(watcher, &stream.form) {
-                let changed = Changed { from: item.updates, at_ms: clock_ms(now) };
-                client.conflation.changed.insert(watcher.stream_id, changed);
+                changed += 1;
+                let first = Changed { from: item.updates, at_ms: clock_ms(now) };
+                client.conflation.changed.insert(watcher.stream_id, first);
                 match stream.form.interval_ms {
                     0 => self.clients.enqueue_due(watcher),
                     interval_ms => self.clients.await_turn(watcher, interval_ms),
@@ -114,6 +121,12 @@ impl WatchedItems {
             }
         }
         self.refused = refused;
+        let item = &mut self.table[index];
+        item.waiting += changed;
+        let clients = &mut self.ledger.account(item.account).clients;
+        clients.waiting += changed;
+        // The others are of clients that are gone.
+        clients.ended += all - changed;
     }
 
     /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
@@ -127,9 +140,12 @@ impl WatchedItems {
                 let lacked = self.clients.settle_change(watcher, last);
                 if is_known {
                     self.send_newest(now, index, &form, (watcher, lacked), sink);
+                } else {
+                    self.settle_owed(index, lacked.updates, Fate::InImage);
                 }
             }
         }
+        self.settle_rest(index);
         self.table[index].forget_changes();
     }
 
@@ -144,29 +160,125 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         self.clients.begin_interval(now, watcher, form.interval_ms);
+        let fate = self.send_changes(now, index, form, (watcher, lacked), sink);
+        self.settle_owed(index, lacked.updates, fate);
+        if fate == Fate::InImage {
+            self.send_image(index, form, &[watcher], false, sink);
+        }
+    }
+
+    /// Sends a stream the newest values of what has changed, if an update can say it; what became of the updates that it
+    /// was not sent. `Fate::InImage` if it has to be sent an image.
+    fn send_changes(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        form: &Form,
+        (watcher, lacked): (Watcher, Lacked),
+        sink: &mut impl ServerSink,
+    ) -> Fate {
         let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
         let (cached, key) = (&items[index].cached, items[index].key.as_key());
         if cached.state_to_send().data == DataState::Suspect {
             // After a suspect state comes an image, not an update.
-            return self.send_image(index, form, &[watcher], false, sink);
+            return Fate::InImage;
         }
         let since = cached.version().saturating_sub(lacked.updates);
         let waited_ms = form.conflation_info.then(|| lacked.waited_ms(now));
         let bytes = match cached.encode_changes(key, since, waited_ms, scratch) {
             Conflated::Update(bytes) => bytes,
-            Conflated::Nothing => return,
-            Conflated::NeedsImage => return self.send_image(index, form, &[watcher], false, sink),
+            Conflated::Nothing => return Fate::Conflated,
+            Conflated::NeedsImage => return Fate::InImage,
         };
-        let Ok(msg) = UpdateMsg::parse(bytes) else { return };
+        let Ok(msg) = UpdateMsg::parse(bytes) else { return Fate::Unusable };
         let bytes = if form.has(&msg) { Ok(Some(bytes)) } else { form.update(&msg, key, form_room) };
         match bytes {
             Ok(Some(bytes)) => {
                 counters.updates_out.inc();
                 sink.fan_out(&[watcher], bytes);
+                Fate::Conflated
             }
-            Ok(None) => counters.updates_outside_views.inc(),
-            Err(_) => counters.messages_refused.inc(),
+            Ok(None) => {
+                counters.updates_outside_views.inc();
+                Fate::OutsideView
+            }
+            Err(_) => {
+                counters.messages_refused.inc();
+                Fate::Unusable
+            }
         }
+    }
+}
+
+/// What is counted of updates and of what streams wait for (`ledger`).
+impl WatchedItems {
+    /// So many updates that a stream of an item has waited for have come to an end.
+    pub(super) fn settle_owed(&mut self, index: usize, updates: u64, fate: Fate) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        debug_assert!(updates <= item.waiting, "{:?}: {updates} of {}", item.key, item.waiting);
+        let updates = updates.min(item.waiting);
+        item.waiting -= updates;
+        self.ledger.account(item.account).clients.settle(updates, fate);
+    }
+
+    /// A stream of the backbone is gone.
+    pub(super) fn close_account(&mut self, mut stream: Incoming) {
+        stream.drop_behind();
+        self.ledger.close_stream(stream.account, stream.counts(), stream.lost_ranges());
+    }
+
+    /// What streams of an item have waited for is settled. If none waits now, what is left was for streams of clients that
+    /// are gone.
+    pub(super) fn settle_rest(&mut self, index: usize) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        if item.waiting > 0 && item.audience.owed_count() == 0 {
+            let waiting = std::mem::take(&mut item.waiting);
+            self.ledger.account(item.account).clients.settle(waiting, Fate::Ended);
+        }
+    }
+
+    /// A stream was taken off its client's list.
+    pub(super) fn settle_closed(&mut self, closed: &ClosedStream) {
+        let stream = &closed.stream;
+        let item = self.table.get(stream.index()).filter(|item| stream.is_of(item));
+        if let Some(last) = item.map(|item| item.updates) {
+            self.settle_owed(stream.index(), closed.owed(last), Fate::Ended);
+        }
+    }
+
+    /// All that streams of an item wait for has come to an end.
+    pub(super) fn settle_item(&mut self, item: &mut Item, fate: Fate) {
+        let waiting = std::mem::take(&mut item.waiting);
+        self.ledger.account(item.account).clients.settle(waiting, fate);
+    }
+
+    /// A stream is not to be sent what it has waited for any more: what it waits for ends so.
+    pub(super) fn settle_waiting(&mut self, watcher: Watcher, index: usize, fate: Fate) {
+        let last = self.table[index].updates;
+        let owed = self.clients.settle_change(watcher, last).updates + self.clients.settle_due(watcher, last);
+        self.settle_owed(index, owed, fate);
+        self.settle_rest(index);
+    }
+
+    /// Whether an item is there after what clean-ups have for it is done. A message about one that is not is dropped.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_left(&mut self, index: usize, kind: Kind, sink: &mut impl ServerSink) -> bool {
+        let account = self.table.get(index).map_or(0, |item| item.account);
+        self.settle(index, sink);
+        let is_left = self.table.contains(index);
+        if !is_left && kind == Kind::Update {
+            self.ledger.account(account).taken.unwatched += 1;
+        }
+        is_left
+    }
+
+    /// An update that nobody gets, because it cannot be read.
+    #[cold]
+    pub(super) fn count_unusable(&mut self, index: usize) -> Result<(), Unusable> {
+        let account = self.table[index].account;
+        self.ledger.account(account).taken.unusable += 1;
+        Err(Unusable)
     }
 }
 
@@ -191,6 +303,7 @@ impl WatchedItems {
         for watcher in watchers {
             self.forget_stream(watcher);
         }
+        self.settle_rest(index);
         self.start_linger(now, index);
     }
 
@@ -257,11 +370,13 @@ impl WatchedItems {
             return index;
         }
         self.next_serial += 1;
-        let service =
-            self.sources.services.get(&key.service).map(|service| service.definition.info.name.as_str());
+        let service = self.sources.services.get(&key.service);
+        let account = service.map_or(0, |service| service.account);
+        let service = service.map(|service| service.definition.info.name.as_str());
         let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
         let swept = self.cleanups.last_sweep();
-        let index = self.table.insert(Item::new(key.to_owned(), (self.next_serial, swept), ripples));
+        let item = Item::new(key.to_owned(), (self.next_serial, swept), ripples, account);
+        let index = self.table.insert(item);
         self.index.insert(&self.table, index);
         if let Some(service) = self.sources.services.get_mut(&key.service) {
             service.items.insert(index as u32);
@@ -273,7 +388,8 @@ impl WatchedItems {
 
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
-        let item = self.table.remove(index);
+        let mut item = self.table.remove(index);
+        self.settle_item(&mut item, Fate::Ended);
         self.index.remove(index, item.key.as_key());
         self.recovery.count(item.life.phase(), Phase::Idle);
         if let Some(service) = self.sources.services.get_mut(&item.key.service) {
@@ -335,9 +451,10 @@ impl WatchedItems {
     /// Takes a stream off its client's list: the item is done with it.
     pub(super) fn forget_stream(&mut self, watcher: Watcher) {
         let known = self.clients.get_mut(watcher.client);
-        if let Some((_, conversation)) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
-            conversation.map(|number| self.conversations.end(number));
+        if let Some(closed) = known.and_then(|c| c.take_stream(watcher.stream_id)) {
+            closed.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
+            self.settle_closed(&closed);
         }
     }
 

@@ -18,6 +18,7 @@
 //! [`ServerSink`].
 
 mod audience;
+mod audit;
 mod base;
 mod behind;
 mod changed;
@@ -38,6 +39,7 @@ mod instance;
 mod instances;
 mod item;
 mod items;
+mod ledger;
 mod life;
 mod login;
 mod notices;
@@ -65,6 +67,7 @@ mod users;
 pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
+pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
 pub use self::sink::{ServerSink, UpstreamSink};
 

@@ -6,6 +6,7 @@ use rdm::directory::Service as Definition;
 use units::Nanos;
 
 use super::base::SourceId;
+use super::ledger::AccountId;
 
 /// One thing to be done with each item that a service has now.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,8 @@ impl What {
 pub(super) struct Service {
     /// As clients see it.
     pub(super) definition: Definition,
+    /// What is counted of it.
+    pub(super) account: AccountId,
     /// Where it comes from now.
     pub(super) active: Option<Active>,
     /// Where it could come from: the sources of its topic.

@@ -108,8 +108,9 @@ impl WatchedItems {
         if let Some(gone) = self.sources.services.remove(&id) {
             for source in gone.sources {
                 self.sources.looks.count();
-                if let Some(source) = self.sources.all.get_mut(source.0 as usize) {
-                    *source = None;
+                let gone = self.sources.all.get_mut(source.0 as usize).and_then(Option::take);
+                if let Some(Source::Service { stream, .. }) = gone {
+                    self.close_account(stream);
                 }
             }
             sink.unsubscribe(&gone.definition.info.name);

@@ -1,6 +1,8 @@
 //! The receiving side of one stream of the backbone.
 
 use super::behind::{Behind, Unreported};
+use super::ledger::{AccountId, Losses, LostRange, StreamCounts, StreamLedger};
+use crate::backbone::Kind;
 
 /// What a message's number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +36,20 @@ pub(super) struct Incoming {
     pub(super) behind: Behind,
     /// What was lost and operators have not been notified of.
     pub(super) unreported: Unreported,
+    /// What is counted of its service.
+    pub(super) account: AccountId,
+    /// The number that was to come first.
+    first: u64,
+    received: u64,
+    standby: u64,
+    pub(super) dropped_behind: u64,
+    losses: Losses,
     /// Place of the item of each id, plus one; 0 for ids of no item here.
     items: Vec<u32>,
 }
 
 impl Incoming {
-    pub(super) fn new(service: u16) -> Incoming {
+    pub(super) fn new(service: u16, account: AccountId) -> Incoming {
         Incoming {
             service,
             instance: None,
@@ -48,6 +58,12 @@ impl Incoming {
             next: 0,
             behind: Behind::default(),
             unreported: Unreported::default(),
+            account,
+            first: 0,
+            received: 0,
+            standby: 0,
+            dropped_behind: 0,
+            losses: Losses::default(),
             items: Vec::new(),
         }
     }
@@ -60,9 +76,10 @@ impl Incoming {
 
     /// Takes the number of a message that has one of its own.
     #[inline]
-    pub(super) fn on_sequence(&mut self, sequence: u64) -> Order {
+    pub(super) fn on_message(&mut self, sequence: u64) -> Order {
         if sequence == self.next {
             self.next = sequence + 1;
+            self.received += 1;
             return Order::Next;
         }
         self.out_of_order(sequence)
@@ -73,8 +90,19 @@ impl Incoming {
         if sequence < self.next {
             return Order::Old;
         }
-        let first = std::mem::replace(&mut self.next, sequence + 1);
-        if first == 0 { Order::Next } else { Order::Gap { first, last: sequence - 1 } }
+        self.received += 1;
+        self.skip_to(sequence, sequence - 1)
+    }
+
+    /// Everything up to `last` should have come, and `last` or the number behind it is the highest now.
+    fn skip_to(&mut self, highest: u64, last: u64) -> Order {
+        let first = std::mem::replace(&mut self.next, highest + 1);
+        if first == 0 {
+            self.first = last + 1;
+            return Order::Next;
+        }
+        self.losses.note(first, last);
+        Order::Gap { first, last }
     }
 
     /// Takes the highest number sent so far: everything up to it should have come.
@@ -82,8 +110,7 @@ impl Incoming {
         if highest < self.next {
             return Order::Next;
         }
-        let first = std::mem::replace(&mut self.next, highest + 1);
-        if first == 0 { Order::Next } else { Order::Gap { first, last: highest } }
+        self.skip_to(highest, highest)
     }
 
     /// Whether an image taken after `sequence` and this stream leave no hole between them.
@@ -94,6 +121,7 @@ impl Incoming {
     pub(super) fn joins_image(&mut self, sequence: u64, was_bound: bool) -> bool {
         if self.next == 0 {
             self.next = sequence + 1;
+            self.first = self.next;
         }
         was_bound || sequence + 1 >= self.next
     }
@@ -129,8 +157,49 @@ impl Incoming {
     /// The service comes from elsewhere: forgets which item each id stands for, and what waits.
     pub(super) fn deactivate(&mut self) {
         self.is_active = false;
-        self.behind.clear();
+        self.drop_behind();
         self.items.clear();
+    }
+}
+
+/// What is counted.
+impl Incoming {
+    /// A message came while the service comes from elsewhere.
+    pub(super) fn count_standby(&mut self, order: Order, kind: Kind) {
+        if order != Order::Old && kind != Kind::Heartbeat {
+            self.standby += 1;
+        }
+    }
+
+    /// Drops what waits behind gaps.
+    pub(super) fn drop_behind(&mut self) {
+        self.dropped_behind += self.behind.clear();
+    }
+
+    pub(super) fn counts(&self) -> StreamCounts {
+        StreamCounts {
+            numbers: self.next - self.first,
+            received: self.received,
+            lost: self.losses.messages,
+            standby: self.standby,
+            behind_gaps: self.behind.messages(),
+            dropped_behind_gaps: self.dropped_behind,
+        }
+    }
+
+    pub(super) fn lost_ranges(&self) -> impl Iterator<Item = LostRange> + '_ {
+        let instance = self.instance.unwrap_or_default();
+        self.losses.ranges.iter().map(move |&(first, last)| LostRange { instance, first, last })
+    }
+
+    pub(super) fn to_ledger(&self) -> StreamLedger {
+        StreamLedger {
+            instance: self.instance,
+            is_followed: self.is_active,
+            first: self.first,
+            counts: self.counts(),
+            lost: self.lost_ranges().collect(),
+        }
     }
 }
 
@@ -143,28 +212,28 @@ mod tests {
 
     #[test]
     fn numbers_follow_jump_or_are_old() {
-        let mut stream = Incoming::new(1);
-        assert_eq!(stream.on_sequence(10), Order::Next, "the first one begins wherever it is");
-        assert_eq!(stream.on_sequence(11), Order::Next);
-        assert_eq!(stream.on_sequence(14), Order::Gap { first: 12, last: 13 });
-        assert_eq!(stream.on_sequence(13), Order::Old);
-        assert_eq!(stream.on_sequence(15), Order::Next);
+        let mut stream = Incoming::new(1, 0);
+        assert_eq!(stream.on_message(10), Order::Next, "the first one begins wherever it is");
+        assert_eq!(stream.on_message(11), Order::Next);
+        assert_eq!(stream.on_message(14), Order::Gap { first: 12, last: 13 });
+        assert_eq!(stream.on_message(13), Order::Old);
+        assert_eq!(stream.on_message(15), Order::Next);
     }
 
     #[test]
     fn a_heartbeat_shows_a_lost_tail_once() {
-        let mut stream = Incoming::new(1);
-        stream.on_sequence(1);
+        let mut stream = Incoming::new(1, 0);
+        stream.on_message(1);
         assert_eq!(stream.on_heartbeat(1), Order::Next);
         assert_eq!(stream.on_heartbeat(4), Order::Gap { first: 2, last: 4 });
         assert_eq!(stream.on_heartbeat(4), Order::Next);
-        assert_eq!(stream.on_sequence(5), Order::Next);
+        assert_eq!(stream.on_message(5), Order::Next);
     }
 
     #[test]
     fn an_image_older_than_what_was_dropped_is_of_no_use() {
-        let mut stream = Incoming::new(1);
-        stream.on_sequence(10);
+        let mut stream = Incoming::new(1, 0);
+        stream.on_message(10);
         assert!(!stream.joins_image(9, false), "10 may have been an update of the item");
         assert!(stream.joins_image(9, true), "then 10 was held back");
         assert!(stream.joins_image(10, false));
@@ -173,18 +242,18 @@ mod tests {
 
     #[test]
     fn an_image_that_comes_before_the_stream_starts_its_numbers() {
-        let mut stream = Incoming::new(1);
+        let mut stream = Incoming::new(1, 0);
         assert!(stream.joins_image(7, false));
         assert!(stream.joins_image(9, false));
-        assert_eq!(stream.on_sequence(10), Order::Gap { first: 8, last: 9 });
-        let mut stream = Incoming::new(1);
+        assert_eq!(stream.on_message(10), Order::Gap { first: 8, last: 9 });
+        let mut stream = Incoming::new(1, 0);
         assert_eq!(stream.on_heartbeat(0), Order::Next, "nothing was sent yet");
-        assert_eq!(stream.on_sequence(1), Order::Next);
+        assert_eq!(stream.on_message(1), Order::Next);
     }
 
     #[test]
     fn ids_stand_for_items_until_unbound() {
-        let mut stream = Incoming::new(1);
+        let mut stream = Incoming::new(1, 0);
         assert!(stream.bind(3, 0));
         assert_eq!((stream.item(3), stream.item(2), stream.item(4)), (Some(0), None, None));
         stream.unbind(3);

@@ -8,8 +8,9 @@ use units::Nanos;
 
 use super::audience::{Form, Newcomer};
 use super::base::Watcher;
-use super::client::Stream;
+use super::client::{ClosedStream, Stream};
 use super::items::WatchedItems;
+use super::ledger::Fate;
 use super::life::Phase;
 use super::sink::ServerSink;
 use crate::key::ItemKey;
@@ -49,8 +50,9 @@ impl WatchedItems {
             audience.remove(watcher);
             audience.add(watcher, form, is_paused);
         }
-        if was_changed {
-            self.clients.settle_change(watcher, self.table[index].updates);
+        if was_due {
+            let fate = if is_paused { Fate::Ended } else { Fate::InImage };
+            self.settle_waiting(watcher, index, fate);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -66,7 +68,7 @@ impl WatchedItems {
         let (index, form) = (stream.index(), Arc::clone(&stream.form));
         let changes = self.table[index].audience.set_paused(watcher, &form, is_paused);
         if changes && is_paused {
-            self.clients.settle_change(watcher, self.table[index].updates);
+            self.settle_waiting(watcher, index, Fate::Ended);
         } else if changes {
             self.send_image(index, &form, &[watcher], false, sink);
         }
@@ -160,20 +162,26 @@ impl WatchedItems {
         if let Some(number) = client.private.remove(&watcher.stream_id) {
             self.conversations.close_private(number, sink);
             self.clients.count_watchers(-1);
-        } else if let Some((stream, conversation)) = client.take_stream(watcher.stream_id) {
-            conversation.map(|number| self.conversations.end(number));
+        } else if let Some(closed) = client.take_stream(watcher.stream_id) {
+            closed.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
-            self.unwatch(now, &stream, watcher);
+            self.unwatch(now, &closed, watcher);
         }
     }
 
     /// A client has left an item; after the last one it lingers.
-    pub(super) fn unwatch(&mut self, now: Nanos, stream: &Stream, watcher: Watcher) {
+    pub(super) fn unwatch(&mut self, now: Nanos, closed: &ClosedStream, watcher: Watcher) {
+        let stream = &closed.stream;
         let Some(item) = self.table.get_mut(stream.index()).filter(|item| stream.is_of(item)) else {
             return;
         };
-        if item.audience.remove(watcher) {
+        let (last, was_owed) = (item.updates, item.audience.remove_owed(watcher));
+        if was_owed {
+            self.settle_owed(stream.index(), closed.owed(last), Fate::Ended);
+            self.start_linger(now, stream.index());
+        } else if item.audience.remove(watcher) {
             self.start_linger(now, stream.index());
         }
+        self.settle_rest(stream.index());
     }
 }

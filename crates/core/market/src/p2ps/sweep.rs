@@ -1,11 +1,11 @@
 //! What is not done yet, and what may be done of it in a turn.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque, btree_map, hash_map};
+use std::collections::{HashMap, HashSet, VecDeque, btree_map, hash_map};
 
 use units::Nanos;
 
 use super::base::ClientId;
-use super::client::Stream;
+use super::client::{Client, Stream};
 
 /// Tasks that are not done, and what may be done of them in this turn.
 #[derive(Debug, Default)]
@@ -38,9 +38,9 @@ pub(super) enum Task {
 /// What is left of a client that is gone.
 #[derive(Debug)]
 pub(super) struct Gone {
+    /// What stands beside its streams.
+    pub(super) known: Client,
     pub(super) streams: hash_map::IntoIter<i32, Stream>,
-    /// Of those streams.
-    pub(super) conversations: BTreeMap<i32, u64>,
     pub(super) private: btree_map::IntoIter<i32, u64>,
 }
 

@@ -4,6 +4,7 @@ mod dictionaries;
 mod flow;
 mod keys;
 mod last_images;
+mod ledger;
 mod many;
 mod messages;
 mod private;
@@ -209,6 +210,15 @@ struct Bench {
     core: Distributor,
     log: Log,
     counters: Arc<Counters>,
+}
+
+/// In each test the ledger adds up at the end.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.core.audit(), [""; 0]);
+        }
+    }
 }
 
 fn service(id: u16, up: bool) -> Service {

@@ -119,6 +119,11 @@ impl Relay {
         &self.core
     }
 
+    /// What shards know it by, and the number of the last message to them of each service, by name.
+    pub fn published(&self) -> (u64, impl Iterator<Item = (&str, u64)> + '_) {
+        (self.published.instance(), self.published.positions())
+    }
+
     /// Lets the core have an input; what it led to is made known to shards.
     #[inline]
     fn take<S: RelaySink, R>(

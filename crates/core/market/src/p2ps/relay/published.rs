@@ -81,6 +81,12 @@ impl Published {
         self.instance
     }
 
+    /// The number of the last message of each service that is published, by name.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (&str, u64)> + '_ {
+        let last = |id: &u16| self.sequences.get(usize::from(*id)).copied().unwrap_or(0);
+        self.services.iter().map(move |(id, name)| (name.as_str(), last(id)))
+    }
+
     #[inline]
     pub(super) fn services_version(&self) -> u64 {
         self.services_version

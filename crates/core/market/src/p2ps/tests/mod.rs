@@ -12,6 +12,7 @@ mod ids;
 mod inspection;
 mod keys;
 mod last_images;
+mod ledger;
 mod logins;
 mod memory;
 mod paced;
@@ -200,6 +201,15 @@ struct Bench {
     now: Nanos,
 }
 
+/// In each test the ledger adds up, at its end and whenever it looks what was sent.
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.core.audit(), [""; 0]);
+        }
+    }
+}
+
 fn definition(up: bool) -> Definition {
     Definition {
         id: 1,
@@ -351,6 +361,7 @@ impl Bench {
     }
 
     fn took(&mut self) -> Vec<String> {
+        assert_eq!(self.core.audit(), [""; 0]);
         std::mem::take(&mut self.log.0)
     }
 
