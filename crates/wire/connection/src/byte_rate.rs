@@ -9,7 +9,7 @@ const BURST: Duration = Duration::from_millis(100);
 /// A peer that may be sent nothing more may be sent something after so long at the latest.
 pub const RATE_GRAIN: Duration = Duration::from_millis(25);
 
-/// How many bytes may be sent to a peer now, at a rate: a bucket that fills evenly and holds [`BURST`] of it.
+/// How many bytes may be sent to a peer now, at a rate: a bucket that fills evenly and holds a tenth of a second's bytes.
 ///
 /// What was sent beyond, since it could not be cut, is a debt that is paid before anything else may be sent.
 #[derive(Clone, Copy, Debug)]

@@ -228,6 +228,7 @@ impl FieldImage {
         self.value(self.slots()[place])
     }
 
+    #[inline(always)]
     fn value(&self, slot: Slot) -> &[u8] {
         let at = slot.at as usize;
         match self.block[at] {

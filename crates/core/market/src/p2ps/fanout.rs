@@ -141,7 +141,6 @@ impl WatchedItems {
             return self.count_unusable(index);
         }
         item.count_update();
-        counters.updates_conflated.add(item.audience.changed_count() as u64);
         // Values that no image holds cannot be sent later.
         let may_refuse = !is_kept && item.cached.has_all_updates();
         let (mut result, mut sent, mut outside) = (Ok(()), 0, 0);
@@ -174,12 +173,15 @@ impl WatchedItems {
         }
         counters.updates_out.add(sent);
         let (active, owed) = (item.audience.active_count() as u64, item.audience.owed_count() as u64);
-        item.waiting += owed;
         let account = ledger.account(item.account);
         account.taken.applied += 1;
         account.clients.due += active + owed;
         account.clients.delivered += sent;
-        account.clients.waiting += owed;
+        if owed > 0 {
+            counters.updates_conflated.add(item.audience.changed_count() as u64);
+            item.waiting += owed;
+            account.clients.waiting += owed;
+        }
         if outside > 0 || result.is_err() {
             counters.updates_outside_views.add(outside);
             account.clients.outside_views += outside;

@@ -265,6 +265,16 @@ impl<E: Endpoint> Connection<E> {
     /// change; and how long the oldest byte has waited.
     #[inline]
     pub(crate) fn climb(&mut self, now: Nanos, config: Option<&LadderConfig>) -> Option<(Step, Duration)> {
+        let is_tick = self.ladder.step() == Step::Tick;
+        let is_watched = config.is_some() || self.rate.is_some();
+        if is_tick && (!is_watched || self.counted_backlog == 0 && self.age.is_empty()) {
+            return None;
+        }
+        self.climb_by(now, config)
+    }
+
+    #[inline(never)]
+    fn climb_by(&mut self, now: Nanos, config: Option<&LadderConfig>) -> Option<(Step, Duration)> {
         let mut queued_bytes = self.counted_backlog;
         let config = match &mut self.rate {
             Some(rated) => {
@@ -275,12 +285,8 @@ impl<E: Endpoint> Connection<E> {
                 rated.ladder
             }
             // One that had a rate before may have to come up.
-            None if self.ladder.step() == Step::Conflated => config.copied().unwrap_or_default(),
-            None => *config?,
+            None => config.copied().unwrap_or_default(),
         };
-        if self.counted_backlog == 0 && self.age.is_empty() && self.ladder.step() == Step::Tick {
-            return None;
-        }
         let oldest = self.age.observe(now, self.counted_backlog);
         let before = self.ladder.step();
         let step = self.ladder.observe(now, &config, queued_bytes, oldest);
@@ -291,8 +297,8 @@ impl<E: Endpoint> Connection<E> {
     #[inline]
     pub(crate) fn is_behind(&self, config: Option<&LadderConfig>) -> bool {
         let is_full = |config: &LadderConfig| self.counted_backlog > config.room_bytes;
-        let config = self.rate.as_ref().map(|rated| &rated.ladder).or(config);
-        self.lags || (self.ladder.step() == Step::Conflated && config.is_some_and(is_full))
+        let config = || self.rate.as_ref().map(|rated| &rated.ladder).or(config);
+        self.lags || (self.ladder.step() == Step::Conflated && config().is_some_and(is_full))
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.
