@@ -13,6 +13,7 @@ macro_rules! say {
 }
 
 mod admin;
+mod admin_client;
 mod cli;
 mod command;
 mod config;

@@ -119,6 +119,13 @@ fn sequence(text: &str) -> Option<&str> {
     Some(&text[..end + 3])
 }
 
+/// What is shown in place of a character that others have chosen: nothing that commands a terminal, or turns the order of
+/// the characters behind it round.
+pub(crate) fn shown(c: char) -> char {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || turns { '?' } else { c }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

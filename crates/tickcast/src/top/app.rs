@@ -1,7 +1,7 @@
 //! What the keys do: the state of the screen, without the terminal and without sockets.
 
-use super::http::encoded;
 use super::rows::{ClientRow, ItemRow, Rows, Sort};
+use crate::admin_client::encoded;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

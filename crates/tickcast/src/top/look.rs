@@ -1,6 +1,7 @@
 //! What a daemon's `/status` says, as `top` uses it. Whatever is at the address has written it: what is missing or of
 //! another type is left out, lists are bounded, and texts are made fit for a terminal.
 
+use crate::terminal::shown;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -189,7 +190,7 @@ fn text(value: &Value) -> String {
 
 /// A text that a terminal shows as it is: clients choose their names, and escape sequences would be carried out.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().take(TEXT_CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
+    text.chars().take(TEXT_CHARS_MAX).map(shown).collect()
 }
 
 /// Most lines of a description.

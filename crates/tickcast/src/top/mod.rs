@@ -5,7 +5,6 @@
 //! shown. Only this module has a terminal.
 
 mod app;
-mod http;
 mod look;
 mod poll;
 mod rows;
@@ -20,6 +19,7 @@ use std::time::{Duration, Instant};
 use self::app::{Action, App, Mode};
 use self::poll::{News, Questions, Wish};
 use self::rows::{Daemon, Rows, Sort};
+use crate::admin_client;
 use crate::failure::Failure;
 use crate::host::Stop;
 use crate::terminal::{self, RawMode, Style};
@@ -124,7 +124,7 @@ fn once(args: &TopArgs) -> Result<(), Failure> {
         let (mut daemon, mut questions) =
             (Daemon { address: address.clone(), ..Daemon::default() }, questions(args));
         for look in 0..LOOKS_MAX {
-            match questions.look(&mut |method, path| http::ask(address, method, path)) {
+            match questions.look(&mut |method, path| admin_client::ask(address, method, path)) {
                 Ok(look) => daemon.take(look),
                 Err(reason) => {
                     daemon.reason = Some(reason);
@@ -180,7 +180,7 @@ impl Watched {
             let (address, questions, sender, interval) =
                 (address.clone(), questions(args), sender.clone(), args.interval);
             thread::Builder::new().name(format!("ask {address}")).spawn(move || {
-                let mut ask = |method: &str, path: &str| http::ask(&address, method, path);
+                let mut ask = |method: &str, path: &str| admin_client::ask(&address, method, path);
                 poll::run(place, questions, interval, &mut ask, (&wished, &sender));
             })?;
             wishes.push(wish);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::app::{Subject, Target};
-use super::http::{Answer, NoAnswer, encoded};
 use super::look::{self, Look};
+use crate::admin_client::{Answer, NoAnswer, encoded};
 
 /// What the screen wants of a daemon.
 #[derive(Clone, Debug)]

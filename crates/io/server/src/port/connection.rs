@@ -51,6 +51,8 @@ struct Rated {
     ladder: LadderConfig,
     /// Something had to wait for the rate since it was looked at last.
     is_short: bool,
+    /// Since when the socket has taken nothing of what the rate lets through.
+    refused_since: Option<Nanos>,
     /// It is among those that are served when the rate lets more through.
     is_listed: bool,
 }
@@ -126,7 +128,10 @@ impl<E: Endpoint> Connection<E> {
                     self.pay(count);
                     count
                 }
-                Ok(Moved::WouldBlock) => 0,
+                Ok(Moved::WouldBlock) => {
+                    self.note_refusal(now);
+                    0
+                }
                 Ok(Moved::End) => return Err(self.ended()),
                 Err(_) => return Err(self.broken()),
             };
@@ -145,13 +150,17 @@ impl<E: Endpoint> Connection<E> {
             match self.transport.write(&self.endpoint.pending()[..admitted]) {
                 Ok(Moved::Bytes(count)) => {
                     // What goes straight into the socket tells nothing: the system takes it for who is stopped, too.
-                    let (_, waited_for_room) = self.interest;
-                    self.has_taken |= waited_for_room;
+                    // What a rate lets through goes straight into it as well; but who is not read from says nothing else.
+                    let (is_read, waited_for_room) = self.interest;
+                    self.has_taken |= waited_for_room && (self.rate.is_none() || !is_read);
                     self.pay(count);
                     self.endpoint.consume(count);
                     self.age.take(count);
                 }
-                Ok(Moved::WouldBlock) => return Ok(()),
+                Ok(Moved::WouldBlock) => {
+                    self.note_refusal(now);
+                    return Ok(());
+                }
                 Ok(Moved::End) => return Err(self.ended()),
                 Err(_) => return Err(self.broken()),
             }
@@ -164,7 +173,7 @@ impl<E: Endpoint> Connection<E> {
         self.rate = (bytes_per_second > 0).then(|| {
             let rate = ByteRate::new(now, bytes_per_second);
             let ladder = ladder.at_rate(rate.bytes_per_second());
-            Box::new(Rated { rate, ladder, is_short: false, is_listed: false })
+            Box::new(Rated { rate, ladder, is_short: false, refused_since: None, is_listed: false })
         });
     }
 
@@ -181,6 +190,14 @@ impl<E: Endpoint> Connection<E> {
     fn pay(&mut self, count_bytes: usize) {
         if let Some(rated) = &mut self.rate {
             rated.rate.take(count_bytes);
+            rated.refused_since = None;
+        }
+    }
+
+    /// The socket takes nothing at present.
+    fn note_refusal(&mut self, now: Nanos) {
+        if let Some(rated) = &mut self.rate {
+            rated.refused_since.get_or_insert(now);
         }
     }
 
@@ -276,21 +293,22 @@ impl<E: Endpoint> Connection<E> {
     #[inline(never)]
     fn climb_by(&mut self, now: Nanos, config: Option<&LadderConfig>) -> Option<(Step, Duration)> {
         let mut queued_bytes = self.counted_backlog;
-        let config = match &mut self.rate {
+        let age = self.age.observe(now, queued_bytes);
+        let (config, oldest) = match &mut self.rate {
             Some(rated) => {
                 // Who always has as much waiting as there is room for has not caught up.
                 if std::mem::take(&mut rated.is_short) {
                     queued_bytes = queued_bytes.max(rated.ladder.room_bytes + 1);
                 }
-                rated.ladder
+                // What waits for the rate is not the client's fault.
+                (rated.ladder, rated.refused_since.map_or(Duration::ZERO, |since| now.since(since)))
             }
             // One that had a rate before may have to come up.
-            None => config.copied().unwrap_or_default(),
+            None => (config.copied().unwrap_or_default(), age),
         };
-        let oldest = self.age.observe(now, self.counted_backlog);
         let before = self.ladder.step();
         let step = self.ladder.observe(now, &config, queued_bytes, oldest);
-        (step != before).then_some((step, oldest))
+        (step != before).then_some((step, age))
     }
 
     /// Whether what can wait had better come later: more waits already than is good for a client in its step.

@@ -6,16 +6,17 @@
 //! moment and must add up exactly.
 
 mod balance;
-mod http;
 mod text;
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::balance::{Fault, Hop};
+use crate::admin_client;
 use crate::failure::Failure;
+use crate::terminal::shown;
 
 /// Which daemons.
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,13 @@ pub(crate) fn run(args: &LedgerArgs) -> Result<(), Failure> {
         let listed: Vec<_> = faults.iter().map(Fault::to_json).collect();
         writeln!(out, "{}", json!({"balanced": faults.is_empty(), "faults": listed, "hops": hops}))
     } else {
-        text::write(&hops, &faults, &mut out)
+        let mut lines = Vec::new();
+        text::write(&hops, &faults, &mut lines).map_err(Failure::Output)?;
+        // Names are others' choice.
+        let lines = String::from_utf8_lossy(&lines);
+        out.write_all(
+            lines.chars().map(|c| if c == '\n' { c } else { shown(c) }).collect::<String>().as_bytes(),
+        )
     };
     written.map_err(Failure::Output)?;
     match faults.len() {
@@ -66,19 +73,37 @@ pub(crate) fn run(args: &LedgerArgs) -> Result<(), Failure> {
     }
 }
 
+/// The ledger of a daemon. The error names its address, and what it has said.
+fn ledger_of(address: &str) -> Result<Value, String> {
+    let named = |error: &dyn std::fmt::Display| format!("http://{address}/ledger: {error}");
+    let answer = admin_client::ask(address, "GET", "/ledger").map_err(|error| named(&error))?;
+    match answer.status {
+        200 => serde_json::from_slice(&answer.body).map_err(|error| named(&error)),
+        404 => Err(named(&"404, an admin port without a ledger")),
+        status => {
+            let said: String =
+                String::from_utf8_lossy(&answer.body).trim().chars().take(200).map(shown).collect();
+            Err(named(&format!("{status}, {said}")))
+        }
+    }
+}
+
 /// The hops as they were read last, and what is not explained.
 fn read(args: &LedgerArgs) -> Result<(Vec<Hop>, Vec<Fault>), Failure> {
     let read_all = |addresses: &[String]| -> Result<Vec<Hop>, Failure> {
         let mut hops = Vec::new();
         for address in addresses {
-            hops.extend(Hop::all_of(address, &http::get(address, "/ledger").map_err(Failure::Run)?));
+            let told = Hop::all_of(address, &ledger_of(address).map_err(Failure::Run)?);
+            if told.is_empty() {
+                return Err(Failure::Run(format!(
+                    "http://{address}/ledger: there is no ledger in its answer"
+                )));
+            }
+            hops.extend(told);
         }
         Ok(hops)
     };
     let begin = read_all(&args.addresses)?;
-    if begin.is_empty() {
-        return Err(Failure::Run("no daemon has told of anything".to_owned()));
-    }
     let published = balance::published(&begin);
     let receiving: Vec<String> = args
         .addresses

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::Value;
 
-use super::balance::{CLIENTS, Fault, Hop, NOT_TAKEN, PROVIDERS, TAKEN, list, number, word};
+use super::balance::{CLIENTS, Fault, Hop, NOT_TAKEN, PROVIDERS, TAKEN, list, number, sum, word};
 
 pub(super) fn write(hops: &[Hop], faults: &[Fault], out: &mut impl Write) -> io::Result<()> {
     let names: BTreeSet<&str> =
@@ -36,7 +36,7 @@ pub(super) fn write(hops: &[Hop], faults: &[Fault], out: &mut impl Write) -> io:
 
 fn write_distributor(hop: &Hop, service: &Value, out: &mut impl Write) -> io::Result<()> {
     let providers = &service["providers"];
-    let received: u64 = PROVIDERS.iter().map(|term| number(providers, term)).sum();
+    let received = sum(providers, &PROVIDERS);
     writeln!(out, "    from providers  {received} updates{}", terms(&[(providers, &PROVIDERS)]))?;
     let (sequence, updates, posted) =
         (number(service, "sequence"), number(service, "updates"), number(service, "posted"));
@@ -108,7 +108,8 @@ fn lost(stream: &Value) -> String {
     if lost == 0 {
         return ", lost none".to_owned();
     }
-    let known: u64 = ranges.iter().map(|range| number(range, "last") + 1 - number(range, "first")).sum();
+    let known: u64 =
+        ranges.iter().map(|range| (number(range, "last") + 1).saturating_sub(number(range, "first"))).sum();
     let range = |range: &Value| match (number(range, "first"), number(range, "last")) {
         (first, last) if first == last => first.to_string(),
         (first, last) => format!("{first} to {last}"),

@@ -6,14 +6,14 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// A daemon whose thread is busy answers after 2 s; one that is stopped never does.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Far more than a page of 1,000 clients has.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// Far more than a page of 1,000 clients has, or the ledger of 1,024 services.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// Nobody is reached, or the connection broke.
     Io(io::Error),
     /// The answer took too long.
@@ -46,13 +46,13 @@ impl From<io::Error> for NoAnswer {
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
 }
 
 /// Asks `HOST:PORT` for a path.
-pub(super) fn ask(address: &str, method: &str, path: &str) -> Result<Answer, NoAnswer> {
+pub(crate) fn ask(address: &str, method: &str, path: &str) -> Result<Answer, NoAnswer> {
     let until = Instant::now() + PATIENCE;
     let left = || match until.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(NoAnswer::Late),
@@ -138,7 +138,7 @@ fn parse(bytes: &[u8], has_ended: bool) -> Result<Option<Answer>, NoAnswer> {
 }
 
 /// A text as a value of a URL's parameter.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/*".contains(&byte);
     text.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
