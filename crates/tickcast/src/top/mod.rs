@@ -1,6 +1,6 @@
 //! `tickcast top`: what running daemons do, by their admin ports, live in a terminal or as one snapshot.
 //!
-//! [`poll`] asks each daemon on a thread of its own through [`http`]; [`look`] reads the answers, whatever is at the
+//! [`poll`] asks each daemon on a thread of its own through [`admin_client`]; [`look`] reads the answers, whatever is at the
 //! address; [`rows`] makes tables of the last two answers of each; [`app`] is what the keys do, and [`screen`] what is
 //! shown. Only this module has a terminal.
 
