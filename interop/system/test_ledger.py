@@ -22,6 +22,11 @@ DIRECTORY_STREAM = 2
 BURST = 2_000
 # More than the socket buffer of the P2PS holds, several times.
 BURSTS_LOST = 20
+# Of 780 bytes each, so that few of them fill the sockets of a client that does not read.
+WIDE_UPDATE = rssl.item_update({field: b'x' * 250 for field in (3, 4, 5)})
+WIDE_BURST = 500
+# Many times what sockets hold.
+WIDE_BURSTS_MAX = 100
 
 DISTRIBUTOR = {
     'messaging.lbtrm.retransmit_rate_limit_bits_per_second': 0,
@@ -62,8 +67,7 @@ class Ledger(SystemTest):
         cls.fast, cls.screen = (cls.subscribe(RsslConsumer(cls.p2ps.port, user)) for user in ('fast', 'screen'))
         cls.publish_unheard()
         cls.slow = cls.subscribe_and_do_not_read()
-        is_conflated = lambda: any(c['step'] == 'conflated' for c in cls.p2ps.status()['clients'])
-        wait_until(lambda: cls.publish_heard() or is_conflated(), 'the client that does not read is conflated', [cls.p2ps])
+        cls.publish_until_conflated()
         cls.publish_heard()
         is_at_rest = lambda: cls.waiting() > 0
         wait_until(is_at_rest, 'updates wait for who does not read', [cls.p2ps])
@@ -104,18 +108,26 @@ class Ledger(SystemTest):
         return sum(client['streams'] for client in cls.p2ps.status()['clients'])
 
     @classmethod
-    def publish(cls):
+    def publish(cls, update=rssl.ITEM_UPDATE, count=BURST):
         """A burst of updates, which the source distributor has published when this returns."""
         before = cls.distributor.metrics()['distributor_stream_messages_out_total']
-        cls.provider.send(*[rssl.ITEM_UPDATE] * BURST)
-        cls.published += BURST
-        cls.distributor.wait_count('distributor_stream_messages_out_total', before + BURST)
+        cls.provider.send(*[update] * count)
+        cls.published += count
+        cls.distributor.wait_count('distributor_stream_messages_out_total', before + count)
 
     @classmethod
     def publish_heard(cls):
         """A burst that reaches the clients: who reads has got it when this returns."""
-        cls.publish()
+        cls.publish(WIDE_UPDATE, WIDE_BURST)
         cls.wait_taken()
+
+    @classmethod
+    def publish_until_conflated(cls):
+        for _ in range(WIDE_BURSTS_MAX):
+            cls.publish_heard()
+            if any(client['step'] == 'conflated' for client in cls.p2ps.status()['clients']):
+                return
+        raise AssertionError('the client that does not read is not conflated')
 
     @classmethod
     def wait_taken(cls):
