@@ -94,7 +94,8 @@ class Bench(unittest.TestCase):
         figures = self.figures('lbtrm-1-1', 'lbtrm', '--rates', '5000,10000')
         # A way that does not keep up on a busy machine is not asked for the second rate.
         self.assertEqual({row['way'] for row in figures}, {'raw', 'lbtrm'})
-        self.assertTrue(all(row['lost'] == 0 for row in figures), figures)
+        # Bare sockets repeat nothing.
+        self.assertTrue(all(row['lost'] == 0 for row in figures if row['way'] == 'lbtrm'), figures)
 
     def ends(self, words, ways, **environment):
         """Rows of workloads between two ends, by path and way."""
@@ -147,7 +148,9 @@ class Bench(unittest.TestCase):
             ways = raw | {('multicast', 'tickcast, LBT-RM')}
             figures, _ = self.ends([workload, '--rates', '1000,3000', *VERY_SHORT], ways, PATH='/nowhere')
             self.assertEqual({row['rate'] for row in figures}, {1000, 3000})
-            self.assertTrue(all(row['lost'] == 0 and row['p50_ns']['median'] > 0 for row in figures), figures)
+            # Bare sockets repeat nothing: on a busy machine they may lose all of a tenth of a second.
+            ours = [row for row in figures if row['way'] != 'raw']
+            self.assertTrue(all(row['lost'] == 0 and row['p50_ns']['median'] > 0 for row in ours), figures)
 
     @unittest.skipUnless(shutil.which('aeron-peer', path=WITH_PEERS), 'there is no aeron-peer; make peers')
     def test_aeron_takes_part_where_it_is(self):
