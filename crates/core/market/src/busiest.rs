@@ -10,7 +10,8 @@ use std::time::Duration;
 use slab::Slab;
 use units::Nanos;
 
-use crate::key::OwnedKey;
+use crate::key::{ItemKey, OwnedKey};
+use crate::key_index::Keyed;
 
 /// Most items that are named as the busiest.
 pub const BUSIEST_MAX: usize = 32;
@@ -24,11 +25,9 @@ const SWEEP: Duration = Duration::from_millis(500);
 const WANTED: Duration = Duration::from_secs(10);
 
 /// An item that counts.
-pub(crate) trait Counted {
+pub(crate) trait Counted: Keyed {
     /// Updates since the last call.
     fn take_moved(&mut self) -> u32;
-    /// What item it is.
-    fn key(&self) -> &OwnedKey;
 }
 
 /// An item and how often it is updated.
@@ -129,11 +128,11 @@ impl Busiest {
         self.due = Some((self.begun_at + SWEEP).max(now + STEP));
     }
 
-    fn note(&mut self, updates_per_1000_s: u64, key: &OwnedKey) {
+    fn note(&mut self, updates_per_1000_s: u64, key: ItemKey<'_>) {
         let place = self.found.partition_point(|other| other.updates_per_1000_s >= updates_per_1000_s);
         if place < BUSIEST_MAX {
             self.found.truncate(BUSIEST_MAX - 1);
-            self.found.insert(place, BusyItem { key: key.clone(), updates_per_1000_s });
+            self.found.insert(place, BusyItem { key: key.to_owned(), updates_per_1000_s });
         }
     }
 }
@@ -143,7 +142,6 @@ mod tests {
     use rwf::Domain;
 
     use super::*;
-    use crate::key::ItemKey;
 
     struct Ticker(OwnedKey, u32);
 
@@ -151,9 +149,11 @@ mod tests {
         fn take_moved(&mut self) -> u32 {
             std::mem::take(&mut self.1)
         }
+    }
 
-        fn key(&self) -> &OwnedKey {
-            &self.0
+    impl Keyed for Ticker {
+        fn key(&self) -> ItemKey<'_> {
+            self.0.as_key()
         }
     }
 

@@ -50,10 +50,6 @@ impl Counted for Item {
         let version = self.cached.version() as u32;
         version.wrapping_sub(std::mem::replace(&mut self.version_seen, version))
     }
-
-    fn key(&self) -> &OwnedKey {
-        &self.key
-    }
 }
 
 impl Item {

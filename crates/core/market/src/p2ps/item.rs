@@ -78,8 +78,4 @@ impl Counted for Item {
         let before = std::mem::replace(&mut self.updates_seen, self.updates);
         self.updates.get().wrapping_sub(before.get())
     }
-
-    fn key(&self) -> &OwnedKey {
-        &self.key
-    }
 }
