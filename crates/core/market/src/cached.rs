@@ -1,7 +1,9 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
 use rdm::OwnedState;
-use rwf::{Conflation, DataState, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg};
+use rwf::{
+    Conflation, DataState, DataType, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg,
+};
 
 use crate::changes::{Changes, Lacks, Merged};
 use crate::encoding::Encoding;
@@ -27,6 +29,8 @@ pub struct CachedItem {
     is_spoilt: bool,
     /// Old values move to the fields that theirs ripple to.
     ripples: bool,
+    /// The image is kept elsewhere, and what is here of it is its type: updates pass without being merged.
+    away: Option<DataType>,
     /// Rises with whatever changes the image.
     version: u64,
     /// What of the image changed when, while somebody wants to know.
@@ -46,6 +50,7 @@ impl Default for CachedItem {
             has_strayed: false,
             is_spoilt: false,
             ripples: true,
+            away: None,
             version: 0,
             changes: None,
         }
@@ -89,6 +94,7 @@ impl CachedItem {
             self.extent = extent;
             return Ok(false);
         }
+        self.away = None;
         self.renew_version();
         let is_taken = match self.image.refresh(msg.container_type, msg.payload, is_first, rules) {
             Ok(is_taken) => is_taken,
@@ -131,6 +137,11 @@ impl CachedItem {
         if msg.do_not_cache {
             return Ok(());
         }
+        if let Some(ours) = self.away {
+            // Whoever has the image could not merge anything else.
+            self.has_strayed |= ![ours, DataType::NO_DATA].contains(&msg.container_type);
+            return Ok(());
+        }
         let ripples = self.ripples && !msg.do_not_ripple;
         if let Some(changes) = &mut self.changes {
             let merged = Merged { msg, ripples };
@@ -145,6 +156,7 @@ impl CachedItem {
     /// Takes over what a status says.
     pub fn on_status(&mut self, msg: &StatusMsg<'_>) {
         if msg.clear_cache {
+            self.away = None;
             self.renew_version();
             self.image = Image::Empty;
             self.extent = self.extent.next(Input::Clear).0;
@@ -223,6 +235,38 @@ impl CachedItem {
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.extent == Extent::Whole
+    }
+
+    /// Whether a whole image is here.
+    #[must_use]
+    pub fn has_image(&self) -> bool {
+        self.is_known() && !self.is_away()
+    }
+
+    /// Whether the image is kept elsewhere ([`CachedItem::give_up_image`]).
+    #[inline]
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.away.is_some()
+    }
+
+    /// Frees the image, since the same one is kept elsewhere: from now on updates pass without being merged, until
+    /// there is another image. Returns whether it was done: not for an image that updates have passed over or that has
+    /// no parts, and not while changes are noted.
+    pub fn give_up_image(&mut self) -> bool {
+        let has_parts = !matches!(self.image, Image::Empty | Image::Opaque { .. });
+        let may = has_parts && self.has_image() && self.is_current() && self.changes.is_none();
+        if may {
+            self.away = Some(self.image.container_type());
+            self.image = Image::Empty;
+        }
+        may
+    }
+
+    /// The image that was kept elsewhere is here again, with all that has come since.
+    pub fn take_back(&mut self, image: CachedItem) {
+        let (version, ripples) = (self.version + 1, self.ripples);
+        *self = CachedItem { version, ripples, changes: None, ..image };
     }
 
     /// The present state.
@@ -332,7 +376,7 @@ impl CachedItem {
     /// [`CachedItem::encode_changes`]. With the last update that was merged, what it has changed is noted too: readers
     /// that were not sent it lack no more than that.
     pub fn track_changes(&mut self, last: Option<&UpdateMsg<'_>>) {
-        if self.changes.is_some() {
+        if self.changes.is_some() || self.is_away() {
             return;
         }
         let version = self.version;

@@ -79,8 +79,11 @@ impl Server {
         counters: &Arc<ServerCounters>,
         relay_counters: &Arc<ServerCounters>,
     ) -> Server {
+        // The relay has all images; of the world's few items a shard keeps none, some or all.
+        let kept_images_max = (shards > 0).then_some([0, 1, 3, 100][peer as usize % 4]);
         let core = |at: usize| {
-            PointToPoint::new(peer + at as u64, config(), Arc::new(Dictionary::new()), counters.clone())
+            let config = ServerConfig { kept_images_max, ..config() };
+            PointToPoint::new(peer + at as u64, config, Arc::new(Dictionary::new()), counters.clone())
         };
         let relay = || Relay::new(peer, config(), Arc::new(Dictionary::new()), relay_counters.clone());
         Server {

@@ -113,6 +113,9 @@ config::section! {
         /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone
         /// for all of them.
         shards: u32 = 1, range 1..=64;
+        /// With shards, most images that each keeps while none of its clients needs them; one that is needed again comes
+        /// from the thread that takes the backbone, which has all of them.
+        shard_images_max: u32 = 65_536, range 0..=10_000_000;
         /// CPUs that these threads are kept on, the first for the first. Threads without one run anywhere.
         shard_cpus: Vec<u32> = [], length 0..=64;
         /// The thread; with shards, that which takes the backbone. Shards wait as it does.
@@ -246,6 +249,7 @@ impl P2psConfig {
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
             classes: ClientClasses::new(self.class.iter().map(ClassConfig::core).collect()),
+            kept_images_max: None,
         }
     }
 }

@@ -64,7 +64,13 @@ fn describe_busy(core: &PointToPoint, key: &OwnedKey, updates_per_1000_s: u64) -
     described
 }
 
-fn describe_item(core: &PointToPoint, service: Option<&str>, domain: Domain, name: &str) -> Option<Value> {
+/// An item with the beginning of its image; nothing if nobody watches it.
+pub(crate) fn describe_item(
+    core: &PointToPoint,
+    service: Option<&str>,
+    domain: Domain,
+    name: &str,
+) -> Option<Value> {
     let item = core.inspect().item(service, domain, name.as_bytes())?;
     let mut scratch = Scratch::default();
     let image = item.cached.encode_begin(item.key.as_key(), IMAGE_BYTES, &mut scratch);

@@ -13,7 +13,7 @@ use market::p2ps::{ServerNotice, SourceId, Topic, UpstreamError, UpstreamSink};
 use market::{Intake, Waited};
 use net::agent::Agent;
 use net::{Ready, clock};
-use rwf::Dictionary;
+use rwf::{Dictionary, Domain};
 use serde_json::json;
 use tracing::{debug, info, warn};
 use units::Nanos;
@@ -145,8 +145,11 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
                 return ledger::describe_relay(core);
             }
             let core = core.core();
+            let item = query.item().and_then(|(service, domain, name)| {
+                inspection::describe_item(core, service, Domain(domain), name)
+            });
             json!({
-                "role": "relay",
+                "role": "relay", "item": item,
                 "services": inspection::describe_services(core),
                 "counts": inspection::describe_counts(core),
                 "items": core.item_count(),

@@ -36,7 +36,7 @@ impl Shards {
         let count = config.shards as usize;
         let config = config.of_shard();
         Shards {
-            core: config.core(),
+            core: ServerConfig { kept_images_max: Some(config.shard_images_max as usize), ..config.core() },
             rssl: Exchange::new(count, config.rssl.connections_per_address_max as usize),
             websocket: Exchange::new(count, config.websocket.connections_per_address_max as usize),
             config,
@@ -99,7 +99,12 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
         move |query| {
             let query = Query::parse(query, daemon::Parameter::ALL).map_err(StatusError::Query)?;
             let all = Status::ask_all(&shards, &query)?;
-            Ok(merged(&query, relay.read(), all))
+            // It has the images of all items, each shard only those that it needs.
+            let relay = match query.item() {
+                None => relay.read(),
+                Some(_) => Status::ask_all(std::slice::from_ref(&relay), &query)?.pop().unwrap_or_default(),
+            };
+            Ok(merged(&query, relay, all))
         },
         // The upper half of a client's number is that of its shard.
         move |order| {
@@ -141,7 +146,7 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
         document["busiest"] = merged_busiest(query.busiest(), &shards);
     }
     if query.item().is_some() {
-        document["item"] = merged_item(&shards);
+        document["item"] = merged_item(&relay, &shards);
     }
     let (clients, next) = merged_clients(query, shards);
     document["page"] = json!({"total": total, "looked_at": looked_at, "matched": matched, "next": next});
@@ -186,11 +191,14 @@ fn merged_busiest(count: usize, shards: &[Value]) -> Value {
     Value::Array(all)
 }
 
-/// An item as the first shard that has it sees it, with the watchers of all.
-fn merged_item(shards: &[Value]) -> Value {
-    let mut known = shards.iter().map(|shard| &shard["item"]).filter(|item| !item.is_null());
-    let Some(mut item) = known.next().cloned() else { return Value::Null };
-    known.for_each(|other| add(&mut item, other, "watchers"));
+/// An item as the relay sees it, which has its image, with the watchers that it has at the shards.
+fn merged_item(relay: &Value, shards: &[Value]) -> Value {
+    let known = shards.iter().map(|shard| &shard["item"]).filter(|item| !item.is_null());
+    let mut item = relay["item"].clone();
+    if !item.is_null() {
+        item["watchers"] = json!(0);
+        known.for_each(|other| add(&mut item, other, "watchers"));
+    }
     item
 }
 
@@ -274,18 +282,23 @@ mod tests {
             shard
         };
         let query = Query::parse("busiest=2&item=X", daemon::Parameter::ALL).expect("it is allowed");
-        let relay = json!({"counts": {"updates_in": 7, "updates_out": 20, "messages_lost": 3}});
+        let relay = json!({
+            "counts": {"updates_in": 7, "updates_out": 20, "messages_lost": 3},
+            "item": {"name": "X", "image": ["22"], "watchers": 2},
+        });
         let first =
             of_shard(0, json!([busy("X", 9.0, 1), busy("Y", 2.0, 4)]), json!({"name": "X", "watchers": 1}));
         let second =
             of_shard(1, json!([busy("Z", 9.5, 1), busy("X", 10.0, 2)]), json!({"name": "X", "watchers": 2}));
         let all = merged(&query, relay.clone(), vec![first.clone(), second]);
         assert_eq!(all["busiest"], json!([busy("X", 10.0, 3), busy("Z", 9.5, 1)]));
-        assert_eq!(all["item"], json!({"name": "X", "watchers": 3}));
+        assert_eq!(all["item"], json!({"name": "X", "image": ["22"], "watchers": 3}));
         let counts = json!({"updates_in": 7, "updates_out": 20, "updates_conflated": 1, "messages_lost": 3});
         assert_eq!(all["counts"], counts);
         let unknown = merged(&query, relay, vec![first, of_shard(1, Value::Null, Value::Null)]);
         assert_eq!((&unknown["busiest"], &unknown["item"]["watchers"]), (&Value::Null, &json!(1)));
+        let nobodys = merged(&query, json!({"counts": {}, "item": null}), vec![shard(0, &[], None)]);
+        assert_eq!(nobodys["item"], Value::Null);
     }
 
     #[test]

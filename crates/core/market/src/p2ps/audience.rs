@@ -451,6 +451,22 @@ impl Audience {
         waiting.collect()
     }
 
+    /// A stream that gets updates gets an image later; returns whether it was there.
+    pub(super) fn defer_one(&mut self, watcher: Watcher, form: &Arc<Form>) -> bool {
+        let was_active = self.active.remove(watcher);
+        if was_active {
+            self.others().due.add(watcher, form);
+        }
+        was_active
+    }
+
+    /// Whether a stream waits for an image, or for newest values.
+    pub(super) fn needs_image(&self) -> bool {
+        let waits =
+            |others: &Others| others.due.count + others.changed.count > 0 || !others.newcomers.all.is_empty();
+        self.others.as_ref().is_some_and(|others| waits(others))
+    }
+
     /// A stream that gets updates was not sent one, and gets the newest values later; returns whether it was there.
     pub(super) fn change(&mut self, watcher: Watcher, form: &Arc<Form>) -> bool {
         let was_active = self.active.remove(watcher);

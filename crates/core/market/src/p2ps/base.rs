@@ -43,6 +43,9 @@ pub struct ServerConfig {
     pub conflated_intervals_ms: Vec<u16>,
     /// Classes of users.
     pub classes: ClientClasses,
+    /// Images stay at the instances that items come from, as those of a shard's at its relay; so many are kept here
+    /// besides while no stream needs them. Without it all are kept here.
+    pub kept_images_max: Option<usize>,
 }
 
 /// What the clients of some users may have.
@@ -139,6 +142,7 @@ impl Default for ServerConfig {
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
             classes: ClientClasses::default(),
+            kept_images_max: None,
         }
     }
 }

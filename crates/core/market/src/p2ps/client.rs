@@ -204,6 +204,11 @@ impl Client {
         self.seldom.as_mut()?.due_after.remove(&stream_id)
     }
 
+    /// Whether a stream waits for an image after one that it has had.
+    pub(super) fn is_due(&self, stream_id: i32) -> bool {
+        self.seldom().is_some_and(|seldom| seldom.due_after.contains_key(&stream_id))
+    }
+
     /// Where what few clients have is put.
     pub(super) fn seldom_mut(&mut self) -> &mut Seldom {
         self.seldom.get_or_insert_default()

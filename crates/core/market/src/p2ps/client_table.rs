@@ -153,6 +153,11 @@ impl Clients {
         after.map_or(0, |after| updates_between(after, last))
     }
 
+    /// Whether a stream waits for an image after one that it has had.
+    pub(super) fn is_due(&self, watcher: Watcher) -> bool {
+        self.get(watcher.client).is_some_and(|client| client.is_due(watcher.stream_id))
+    }
+
     /// A stream waits for an image from now on; `last` is the number of its item's last update. What it lacks already it
     /// lacks still.
     pub(super) fn begin_due(&mut self, watcher: Watcher, last: NonZeroU32) {

@@ -15,6 +15,7 @@ use super::PointToPoint;
 use super::audience::Newcomer;
 use super::base::{ClientId, Watcher};
 use super::items::WatchedItems;
+use super::kept;
 use super::ledger::Fate;
 use super::sink::ServerSink;
 
@@ -110,7 +111,15 @@ impl PointToPoint {
             return;
         };
         let item = &mut self.items.table[index];
-        let is_known = item.cached.is_known();
+        if item.cached.is_away() {
+            let is_newcomer = item.audience.newcomer(watcher).map(|newcomer| newcomer.is_due = false);
+            let is_due = self.items.clients.is_due(watcher);
+            if is_newcomer.is_some() || is_due {
+                kept::recall(&mut self.items, index, is_due.then_some(watcher).as_slice(), sink);
+            }
+            return;
+        }
+        let is_known = item.cached.has_image();
         if item.audience.take_due(watcher) {
             item.audience.add(watcher, &form, false);
             let owed = self.items.clients.settle_due(watcher, item.updates);
@@ -118,6 +127,7 @@ impl PointToPoint {
             self.items.settle_rest(index);
             // Without an image here there is one for all when it has come.
             if is_known {
+                self.items.clients.begin_interval(now, watcher, form.interval_ms);
                 self.items.send_image(index, &form, &[watcher], false, sink);
             }
         } else if item.audience.take_changed(watcher) {

@@ -9,6 +9,7 @@ use units::Nanos;
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
 use super::items::WatchedItems;
+use super::kept;
 use super::ledger::Fate;
 use super::life::{Act, Input, Phase};
 use super::notices::ServerNotice;
@@ -190,7 +191,7 @@ impl WatchedItems {
         }
         if !refused.is_empty() {
             item.cached.track_changes(Some(&msg));
-            self.note_changes(now, index);
+            self.note_changes(now, index, sink);
         }
         result
     }
@@ -210,6 +211,7 @@ impl WatchedItems {
             (true, StreamState::Open) => {
                 self.count_suspect(index);
                 self.send_refreshes(now, index, sink);
+                kept::note_here(self, now, index, sink);
             }
             (true, _) => self.end_with_image(index, sink),
         }
@@ -254,10 +256,10 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         self.counters.images_in.inc();
-        if !self.table[index].life.awaits_image() {
-            return Ok(());
-        }
         let msg = RefreshMsg::parse(refresh)?;
+        if !self.table[index].life.awaits_image() {
+            return kept::on_image(self, now, index, (id, after), &msg, sink);
+        }
         // An image that ends its stream is all there is: no update follows that it would have to fit.
         let is_last = msg.state.stream != StreamState::Open;
         if is_last && msg.part_num.unwrap_or(0) == 0 {
@@ -293,6 +295,7 @@ impl WatchedItems {
         self.recovery.count(before, Phase::Live);
         self.count_suspect(index);
         self.send_refreshes(now, index, sink);
+        kept::note_here(self, now, index, sink);
         for (sequence, kind, body) in held {
             // Applying one may close the item or send it back to be asked for.
             if let Some(item) = self.table.get(index).filter(|item| item.id == Some(id)) {
@@ -309,41 +312,18 @@ impl WatchedItems {
 
     /// Sends the present image: as an answer to those who wait for their first, unasked to the others.
     fn send_refreshes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
-        let item = &mut self.table[index];
-        if item.cached.state_to_send().data == DataState::Suspect {
-            let closing = item.audience.take_closing(false);
-            let text = "the data cannot be trusted at present";
-            self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
-        }
-        let newcomers = self.table[index].audience.take_newcomers();
+        close_if_suspect(self, now, index, sink);
         self.defer_images(index, sink);
-        let newcomers = self.defer_newcomers(index, newcomers, sink);
         let audience = std::mem::take(&mut self.table[index].audience);
         for Group { form, watchers } in audience.active() {
             self.send_image(index, form, watchers, false, sink);
         }
         self.table[index].audience = audience;
-        if let [alone] = &newcomers[..] {
-            self.send_image(index, &alone.form, &[alone.watcher], true, sink);
-        } else if !newcomers.is_empty() {
-            let mut waiting = Audience::default();
-            newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
-            for Group { form, watchers } in waiting.active() {
-                self.send_image(index, form, watchers, true, sink);
-            }
-        }
-        for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
-            if is_snapshot {
-                self.forget_stream(watcher);
-            } else {
-                self.table[index].audience.add(watcher, &form, is_paused);
-            }
-        }
-        self.start_linger(now, index);
+        serve_newcomers(self, now, index, sink);
     }
 
     /// Sends the image that ends an item to everybody; item and streams are gone then.
-    fn end_with_image(&mut self, index: usize, sink: &mut impl ServerSink) {
+    pub(super) fn end_with_image(&mut self, index: usize, sink: &mut impl ServerSink) {
         let mut audience = std::mem::take(&mut self.table[index].audience);
         let watchers = audience.everyone();
         let mut waiting = Audience::default();
@@ -373,8 +353,12 @@ impl WatchedItems {
         solicited: bool,
         sink: &mut impl ServerSink,
     ) {
+        if self.table[index].cached.is_away() {
+            return kept::wait(self, index, watchers, solicited, sink);
+        }
         let WatchedItems { table: items, counters, scratch, form_room, .. } = self;
-        let item = &items[index];
+        let item = &mut items[index];
+        item.image_use.was_sent = true;
         let refresh_form = RefreshForm { solicited, part_bytes: form.part_bytes };
         item.cached.encode_refresh(item.key.as_key(), refresh_form, scratch, |bytes| {
             match form.refresh(bytes, form_room) {
@@ -414,4 +398,47 @@ impl WatchedItems {
         self.send_requests(now, sink);
         Ok(())
     }
+}
+
+/// An image that is to be shown is suspect: streams that want none such are closed.
+pub(super) fn close_if_suspect(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    sink: &mut impl ServerSink,
+) {
+    let item = &mut items.table[index];
+    if item.cached.state_to_send().data == DataState::Suspect {
+        let closing = item.audience.take_closing(false);
+        let text = "the data cannot be trusted at present";
+        items.close_streams(now, index, closing, (StateCode::NONE, text), sink);
+    }
+}
+
+/// Sends the image to those who wait for their first; who lags gets it later.
+pub(super) fn serve_newcomers(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    sink: &mut impl ServerSink,
+) {
+    let newcomers = items.table[index].audience.take_newcomers();
+    let newcomers = items.defer_newcomers(index, newcomers, sink);
+    if let [alone] = &newcomers[..] {
+        items.send_image(index, &alone.form, &[alone.watcher], true, sink);
+    } else if !newcomers.is_empty() {
+        let mut waiting = Audience::default();
+        newcomers.iter().for_each(|newcomer| waiting.add(newcomer.watcher, &newcomer.form, false));
+        for Group { form, watchers } in waiting.active() {
+            items.send_image(index, form, watchers, true, sink);
+        }
+    }
+    for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
+        if is_snapshot {
+            items.forget_stream(watcher);
+        } else {
+            items.table[index].audience.add(watcher, &form, is_paused);
+        }
+    }
+    items.start_linger(now, index);
 }

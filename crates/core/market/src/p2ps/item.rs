@@ -4,6 +4,7 @@ use rwf::DataState;
 use units::Nanos;
 
 use super::audience::Audience;
+use super::kept::{ImageUse, Recall};
 use super::ledger::AccountId;
 use super::life::Life;
 use crate::busiest::Counted;
@@ -39,6 +40,10 @@ pub(super) struct Item {
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
     pub(super) is_counted_suspect: bool,
+    /// Its image is away and wanted.
+    pub(super) recall: Option<Box<Recall>>,
+    /// Whether its image stays.
+    pub(super) image_use: ImageUse,
 }
 
 impl Keyed for Item {
@@ -64,6 +69,8 @@ impl Item {
             account,
             lingers_until: None,
             is_counted_suspect: false,
+            recall: None,
+            image_use: ImageUse::default(),
         }
     }
 

@@ -17,7 +17,8 @@ use super::client::{Changed, ClosedStream, clock_ms};
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
-use super::ledger::{Fate, Ledger};
+use super::kept::{self, KeptImages};
+use super::ledger::{Fate, Ledger, before};
 use super::life::Phase;
 use super::queue::Requests;
 use super::service::Service;
@@ -44,6 +45,7 @@ pub(super) struct WatchedItems {
     pub(super) busiest: Busiest,
     next_serial: u64,
     pub(super) recovery: Requests,
+    pub(super) kept: KeptImages,
     pub(super) lingering: VecDeque<(Nanos, usize, u64)>,
     pub(super) cleanups: Cleanups,
     /// Changes with what [`super::PointToPoint::services`] tells.
@@ -74,6 +76,7 @@ impl WatchedItems {
             busiest: Busiest::default(),
             next_serial: 0,
             recovery: Requests::default(),
+            kept: KeptImages::new(config.kept_images_max),
             lingering: VecDeque::new(),
             cleanups: Cleanups::new(config.cleanups_per_turn),
             services_version: 0,
@@ -102,25 +105,40 @@ impl WatchedItems {
 impl WatchedItems {
     /// Streams of an item were not sent its last update.
     #[cold]
-    pub(super) fn note_changes(&mut self, now: Nanos, index: usize) {
+    pub(super) fn note_changes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         let mut refused = std::mem::take(&mut self.refused);
         self.counters.updates_conflated.add(refused.len() as u64);
         let (all, mut changed) = (refused.len() as u64, 0);
+        let mut recalling = Vec::new();
         for watcher in refused.drain(..) {
             let Some(client) = self.clients.get_mut(watcher.client) else { continue };
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
             let item = &mut self.table[index];
-            if stream.index() == index && item.audience.change(watcher, &stream.form) {
-                changed += 1;
-                let first = Changed { from: item.updates, at_ms: clock_ms(now) };
+            let (form, updates, is_away) = (&stream.form, item.updates, item.cached.is_away());
+            let audience = &mut item.audience;
+            if stream.index() != index
+                || !if is_away { audience.defer_one(watcher, form) } else { audience.change(watcher, form) }
+            {
+                continue;
+            }
+            changed += 1;
+            let interval_ms = form.interval_ms;
+            if is_away {
+                self.clients.begin_due(watcher, before(updates));
+            } else {
+                let first = Changed { from: updates, at_ms: clock_ms(now) };
                 client.conflation.changed.insert(watcher.stream_id, first);
-                match stream.form.interval_ms {
-                    0 => self.clients.enqueue_due(watcher),
-                    interval_ms => self.clients.await_turn(watcher, interval_ms),
-                }
+            }
+            match interval_ms {
+                0 if is_away => recalling.push(watcher),
+                0 => self.clients.enqueue_due(watcher),
+                _ => self.clients.await_turn(watcher, interval_ms),
             }
         }
         self.refused = refused;
+        if !recalling.is_empty() {
+            kept::recall(self, index, &recalling, sink);
+        }
         let item = &mut self.table[index];
         item.waiting += changed;
         let clients = &mut self.ledger.account(item.account).clients;
@@ -134,7 +152,7 @@ impl WatchedItems {
         let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {
             return;
         };
-        let (is_known, last) = (item.cached.is_known(), item.updates);
+        let (is_known, last) = (item.cached.has_image(), item.updates);
         for Group { form, watchers } in item.audience.take_all_changed() {
             for watcher in watchers {
                 let lacked = self.clients.settle_change(watcher, last);
@@ -370,10 +388,8 @@ impl WatchedItems {
             return index;
         }
         self.next_serial += 1;
-        let service = self.sources.services.get(&key.service);
-        let account = service.map_or(0, |service| service.account);
-        let service = service.map(|service| service.definition.info.name.as_str());
-        let ripples = !service.is_some_and(|name| self.config.unrippled.contains(name));
+        let account = self.sources.services.get(&key.service).map_or(0, |service| service.account);
+        let ripples = self.ripples_of(key.service);
         let swept = self.cleanups.last_sweep();
         let item = Item::new(key.to_owned(), (self.next_serial, swept), ripples, account);
         let index = self.table.insert(item);
@@ -386,9 +402,16 @@ impl WatchedItems {
         index
     }
 
+    /// Whether old values of a service's fields move to the fields that theirs ripple to.
+    pub(super) fn ripples_of(&self, service: u16) -> bool {
+        let service = self.sources.services.get(&service);
+        !service.is_some_and(|service| self.config.unrippled.contains(&service.definition.info.name))
+    }
+
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
         let mut item = self.table.remove(index);
+        item.recall.take().iter().for_each(|recall| self.kept.forget(recall));
         self.settle_item(&mut item, Fate::Ended);
         self.index.remove(index, item.key.as_key());
         self.recovery.count(item.life.phase(), Phase::Idle);

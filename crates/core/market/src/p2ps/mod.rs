@@ -39,6 +39,7 @@ mod instance;
 mod instances;
 mod item;
 mod items;
+mod kept;
 mod ledger;
 mod life;
 mod login;
@@ -156,6 +157,7 @@ impl PointToPoint {
                 .min(self.instances.report_losses_at);
         }
         self.items.check_requests(now, sink);
+        kept::check(&mut self.items, now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
         self.items.clients.take_turns(now);
@@ -182,6 +184,7 @@ impl PointToPoint {
                 self.items.cleanups.next_cleanup(),
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
+            .chain([self.items.kept.next_wakeup()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

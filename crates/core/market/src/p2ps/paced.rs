@@ -137,7 +137,7 @@ impl Clients {
             if let Some(stream) = known.paced.get_mut(&stream_id) {
                 stream.queued = None;
             }
-            if known.conflation.changed.contains_key(&stream_id) {
+            if known.conflation.changed.contains_key(&stream_id) || known.is_due(stream_id) {
                 self.enqueue_due(Watcher { client, stream_id });
             }
         }

@@ -10,6 +10,7 @@ use super::audience::{Form, Newcomer};
 use super::base::Watcher;
 use super::client::{ClosedStream, Stream};
 use super::items::WatchedItems;
+use super::kept;
 use super::ledger::Fate;
 use super::life::Phase;
 use super::sink::ServerSink;
@@ -98,14 +99,15 @@ impl WatchedItems {
         self.clients.count_watchers(1);
         let item = &mut self.table[index];
         let phase = item.life.phase();
-        if phase != Phase::Live && !item.cached.is_known() {
-            let is_idle = phase == Phase::Idle;
+        let is_live = phase == Phase::Live;
+        if if is_live { item.cached.is_away() } else { !item.cached.has_image() } {
             let is_suspect = item.cached.state().data == DataState::Suspect;
             item.audience.await_image(newcomer);
-            if is_idle {
-                self.request_new(now, index, watcher, sink);
-            } else if is_suspect {
-                self.report_to_newcomer(now, index, watcher, sink);
+            match phase {
+                Phase::Idle => self.request_new(now, index, watcher, sink),
+                Phase::Live => kept::recall(self, index, &[], sink),
+                _ if is_suspect => self.report_to_newcomer(now, index, watcher, sink),
+                _ => {}
             }
             return;
         }

@@ -99,6 +99,7 @@ impl Relay {
             conflated_intervals_ms: Vec::new(),
             classes: super::ClientClasses::default(),
             client_streams_max: usize::MAX,
+            kept_images_max: None,
             ..config
         };
         Relay {
@@ -329,9 +330,10 @@ impl Relay {
                 let (instance, features) = (self.published.instance(), Features::OURS);
                 sink.to_shard(shard, &LinkDown::HelloAck { instance, features });
             }
-            LinkUp::Interest { key } | LinkUp::Resume { key } | LinkUp::ImageRequest { key } => {
-                self.watch(now, shard, key, sink);
-            }
+            LinkUp::Interest { key } | LinkUp::Resume { key } => self.watch(now, shard, key, sink),
+            // One that it watches no more has ended, and the shard is about to hear it.
+            LinkUp::ImageRequest { key } if !self.watches(shard, key) => {}
+            LinkUp::ImageRequest { key } => self.watch(now, shard, key, sink),
             LinkUp::NoInterest { key } => self.leave(now, shard, key, sink),
             // Nothing is lost on the way to a shard; should one believe so, it is to get everything anew.
             LinkUp::GapQuery { service, first, last } => {
@@ -353,6 +355,13 @@ impl Relay {
             LinkUp::Progress { .. } => {}
         }
         Ok(())
+    }
+
+    /// Whether a shard watches an item.
+    fn watches(&self, shard: PeerId, key: ItemKey<'_>) -> bool {
+        let client = self.core.items.clients.get(ClientId(shard.0));
+        let index = self.core.items.find(key);
+        index.zip(client).is_some_and(|(at, client)| client.streams.contains_key(&published::stream_of(at)))
     }
 
     /// A shard wants an item, or its image again.

@@ -10,6 +10,7 @@ mod front;
 mod gaps;
 mod ids;
 mod inspection;
+mod kept;
 mod keys;
 mod last_images;
 mod ledger;
@@ -66,6 +67,7 @@ impl PointToPoint {
         change(&mut config);
         let config = Arc::new(config);
         self.items.cleanups.set_per_turn(config.cleanups_per_turn);
+        self.items.kept.set_max(config.kept_images_max);
         self.items.clients.config = Arc::clone(&config);
         self.items.config = Arc::clone(&config);
         self.instances.config = Arc::clone(&config);

@@ -1,0 +1,268 @@
+//! Images that the instance keeps anyway: given up here, and recalled.
+
+use rwf::{Qos, Rate};
+
+use super::*;
+
+const HALF_A_SECOND: Qos = Qos { rate: Rate::TimeConflated(500), ..Qos::REAL_TIME };
+
+/// As [`Bench::running`], with so many images that are kept while nobody needs them.
+fn keeping(max: usize) -> Bench {
+    let mut bench = Bench::alone();
+    bench.core.reconfigure(|config| {
+        config.kept_images_max = Some(max);
+        config.conflated_intervals_ms = vec![500];
+        config.silence_timeout = Duration::from_secs(3_600);
+    });
+    bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+    bench.log.0.clear();
+    bench
+}
+
+/// With IBM as number 1, watched by A on stream 5, and its image away after its update 2.
+fn away() -> Bench {
+    let mut bench = keeping(0);
+    bench.request(A, 5, "IBM");
+    bench.open(1, 1, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1), (25, 1)]);
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    assert_eq!(bench.took(), ["77: interest IBM", "1/5: refresh ok solicited 22=1 25=1", "1/5: update 22=2"]);
+    bench
+}
+
+impl Bench {
+    /// What is due for clients that have room.
+    fn due(&mut self) -> Vec<String> {
+        for client in self.core.take_due_clients() {
+            while self.core.send_due_images(self.now, client, &mut self.log) {}
+        }
+        self.took()
+    }
+
+    fn has_image(&self) -> bool {
+        let key = self.core.items.find(named("IBM")).expect("it is watched");
+        self.core.items.table[key].cached.has_image()
+    }
+}
+
+#[test]
+fn an_image_is_given_up_when_nobody_has_needed_it_for_a_while() {
+    let mut bench = keeping(10);
+    bench.request(A, 5, "IBM");
+    bench.open(1, 1, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.core.next_wakeup(), T0 + Duration::from_secs(5));
+    bench.after(Duration::from_secs(4));
+    bench.request(B, 9, "IBM");
+    bench.after(Duration::from_secs(2));
+    assert!(bench.has_image(), "B has had it since it was looked at");
+    bench.after(Duration::from_secs(5));
+    assert!(!bench.has_image());
+    bench.took();
+    bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    let log = bench.took();
+    assert!(log.len() == 1 && log[0].contains("1/5") && log[0].contains("2/9"), "{log:?}");
+    assert_eq!(bench.counters.items_suspect.get(), 0);
+}
+
+#[test]
+fn of_more_images_than_are_kept_the_oldest_goes() {
+    let mut bench = keeping(2);
+    for id in 1..=3_u32 {
+        let name = format!("I{id}");
+        bench.request(A, id as i32 + 4, &name);
+        bench.open(u64::from(id), id, &name);
+        bench.image(id, u64::from(id), &name, &[(22, 1)]);
+    }
+    let has_image = |name: &str| {
+        let index = bench.core.items.find(named(name)).expect("it is watched");
+        bench.core.items.table[index].cached.has_image()
+    };
+    assert_eq!(["I1", "I2", "I3"].map(has_image), [false, true, true]);
+}
+
+#[test]
+fn who_comes_later_gets_the_image_in_its_place_among_the_updates() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.request(B, 10, "IBM");
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(bench.took(), ["77: image IBM", "1/5: update 22=3"], "asked for once");
+    bench.image(1, 3, "IBM", &[(22, 3), (25, 1)]);
+    assert_eq!(bench.took(), ["2/9,2/10: refresh ok solicited 22=3 25=1"]);
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    assert_eq!(bench.took(), ["1/5,2/9,2/10: update 22=4"]);
+    // Another of the same number is of no use.
+    bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
+    assert_eq!((bench.took(), bench.counters.images_requested.get()), (vec![], 2));
+}
+
+#[test]
+fn an_image_in_parts_shows_nothing_before_its_last() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.took();
+    let part = |part_num, complete, all: &[(i16, i64)]| {
+        let payload = fields(all);
+        let head = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+        let msg = RefreshMsg { part_num: Some(part_num), complete, payload: &payload, ..head };
+        msg.to_vec().expect("legal")
+    };
+    let (first, last) = (part(0, false, &[(22, 2)]), part(1, true, &[(25, 1)]));
+    let image = |refresh| LinkDown::Image { item: 1, after: 2, key: named("IBM"), refresh };
+    bench.link(INSTANCE, &image(&first));
+    assert_eq!((bench.took().len(), bench.has_image()), (0, false));
+    // A first part again: it begins anew.
+    bench.link(INSTANCE, &image(&first));
+    bench.link(INSTANCE, &image(&last));
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=2 25=1"]);
+}
+
+#[test]
+fn an_image_that_lacks_an_update_is_asked_for_again() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.took();
+    bench.image(1, 2, "IBM", &[(22, 2)]);
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 3, "IBM", &[(22, 3)]);
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=3"]);
+}
+
+#[test]
+fn a_stream_that_was_not_sent_an_update_gets_the_image_and_the_newest_values_afterwards() {
+    let mut bench = away();
+    bench.log.3.insert(A);
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!((bench.took(), bench.due()), (vec!["77: image IBM".to_owned()], vec![]));
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
+    bench.stream(Kind::Update, 5, 1, &update(&[(25, 5)]));
+    assert_eq!(bench.took(), [""; 0], "it has no room yet");
+    assert_eq!(bench.due(), ["1/5: refresh ok 22=4 25=5"]);
+    // The image has gone with its need, and comes again with the next one.
+    assert!(bench.has_image(), "until it is looked at");
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    bench.stream(Kind::Update, 7, 1, &update(&[(25, 7)]));
+    assert_eq!(bench.due(), ["1/5: update 22=6 25=7"], "while it is here, only what has changed");
+    assert_eq!(bench.counters.updates_conflated.get(), 3);
+}
+
+#[test]
+fn at_a_rate_the_image_comes_when_the_interval_is_over() {
+    let mut bench = away();
+    bench.ask(B, &ItemRequest { qos: Some(HALF_A_SECOND), ..streaming(9, "IBM") });
+    bench.image(1, 2, "IBM", &[(22, 2), (25, 1)]);
+    bench.after(Duration::from_secs(6));
+    assert!(!bench.has_image());
+    bench.took();
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    assert_eq!(
+        bench.took(),
+        ["1/5: update 22=3", "2/9: update 22=3", "1/5: update 22=4"],
+        "the image is asked for when it is needed"
+    );
+    bench.after(Duration::from_millis(500));
+    assert_eq!(bench.due(), ["77: image IBM"]);
+    bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
+    assert_eq!(bench.due(), ["2/9: refresh ok 22=4 25=1"]);
+}
+
+#[test]
+fn streams_that_are_changed_or_go_on_wait_for_the_image() {
+    let mut bench = away();
+    bench.ask(A, &ItemRequest { pause: true, no_refresh: true, ..streaming(5, "IBM") });
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(bench.took(), [""; 0]);
+    bench.ask(A, &ItemRequest { no_refresh: true, ..streaming(5, "IBM") });
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.image(1, 4, "IBM", &[(22, 4)]);
+    assert_eq!(bench.due(), ["1/5: refresh ok 22=4"]);
+    bench.after(Duration::from_secs(6));
+    assert!(!bench.has_image());
+    bench.request(A, 5, "IBM");
+    assert_eq!(bench.took(), ["77: image IBM"], "a refresh was asked for");
+    bench.stream(Kind::Update, 5, 1, &update(&[(22, 5)]));
+    bench.image(1, 5, "IBM", &[(22, 5)]);
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=5", "1/5: update 22=6"]);
+}
+
+#[test]
+fn an_image_for_all_is_what_who_waits_gets_too() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.log.3.insert(A);
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.took();
+    bench.stream(Kind::Refresh, 4, 1, &refresh(&[(22, 4)]));
+    assert_eq!((bench.took(), bench.due().len()), (vec!["2/9: refresh ok solicited 22=4".to_owned()], 1));
+    // The answer comes all the same.
+    bench.image(1, 4, "IBM", &[(22, 4)]);
+    assert_eq!((bench.took(), bench.due()), (vec![], vec![]));
+}
+
+#[test]
+fn an_item_that_is_lost_while_its_image_is_wanted_comes_back_for_all() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.log.3.insert(A);
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.took();
+    // 4 is missing, and nobody knows what it was about.
+    bench.stream(Kind::Update, 5, 1, &update(&[(22, 5)]));
+    bench.gap_answer(4, 4, None);
+    let log = bench.took();
+    assert!(log.iter().any(|line| line.contains("suspect")), "{log:?}");
+    bench.image(1, 5, "IBM", &[(22, 5)]);
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=5"]);
+    assert_eq!(bench.due(), ["1/5: refresh ok 22=5"]);
+    bench.log.3.clear();
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    let log = bench.took();
+    assert!(log.len() == 1 && log[0].contains("1/5") && log[0].contains("2/9"), "{log:?}");
+}
+
+#[test]
+fn a_recalled_image_that_cannot_be_read_makes_the_item_suspect_and_is_asked_for_again() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.took();
+    let payload = [8, 0, 1, 0, 22, 9];
+    let head = RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+    let refresh = RefreshMsg { complete: true, payload: &payload, ..head }.to_vec().expect("legal");
+    bench.link(INSTANCE, &LinkDown::Image { item: 1, after: 2, key: named("IBM"), refresh: &refresh });
+    let log = bench.took();
+    assert!(log.iter().any(|line| line.contains("suspect")), "{log:?}");
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 2, "IBM", &[(22, 2)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok 22=2", "2/9: refresh ok solicited 22=2"]);
+}
+
+#[test]
+fn images_are_asked_for_as_many_at_a_time_as_may_be_on_their_way() {
+    let mut bench = keeping(0);
+    bench.core.reconfigure(|config| config.images_outstanding_max = 2);
+    for id in 1..=5_u32 {
+        let name = format!("I{id}");
+        bench.request(A, id as i32 + 4, &name);
+        bench.open(u64::from(id), id, &name);
+        bench.image(id, 5, &name, &[(22, 1)]);
+    }
+    bench.took();
+    for id in 1..=5 {
+        bench.request(B, id, &format!("I{id}"));
+    }
+    assert_eq!(bench.took(), ["77: image I1", "77: image I2"]);
+    bench.close(B, 1);
+    bench.image(1, 5, "I1", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image I3"]);
+    bench.stream(Kind::Close, 6, 2, &status(StreamState::Closed, "delisted"));
+    assert_eq!(bench.took().last().map(String::as_str), Some("1/6,2/2: status closed suspect: delisted"));
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took(), ["77: image I4"]);
+}
