@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "weaken"
-SOURCES = ["ring.rs"] + [f"shm/{n}.rs" for n in ("answers", "producer", "reader", "slots", "sleep", "region/modelled")]
+SOURCES = ["ring.rs", "ring/broadcast.rs"] + [f"shm/{n}.rs" for n in ("answers", "producer", "reader", "slots", "sleep", "region/modelled")]
 PROTOCOL = [
     ("ring.rs", "what is appended is not looked at again after closing", "        self.order();\n        if self.shared",
      "        if self.shared"),

@@ -18,6 +18,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 mod barrier;
+pub mod broadcast;
 mod storage;
 
 use storage::Storage;

@@ -8,8 +8,9 @@ use super::WORD;
 #[cfg(not(loom))]
 pub(super) struct Storage(Box<[UnsafeCell<u64>]>);
 
-// SAFETY: the ring lets the producer touch only words outside read..written and the consumer only words
-// inside, and hands them over by release stores and acquire loads of the two positions.
+// SAFETY: a ring lets its producer touch only words that no consumer may read any more, or not yet, and consumers
+// only words between their position and the producer's; positions are written by release stores and read by acquire
+// loads. Several consumers read the same words and write none.
 #[cfg(not(loom))]
 unsafe impl Sync for Storage {}
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use market::p2ps::{SourceId, Topic};
+use net::ring::Producer;
+use net::ring::broadcast::Reader;
 use net::{Ready, Registrar, Token};
 use units::Nanos;
 
-use super::{CONNECT, DISCONNECT, Hub, LINK, Partner, STREAM, Side, TOPIC_CLOSED, TOPIC_OPENED, head, split};
+use super::{CONNECT, DISCONNECT, Hub, LINK, Mail, STREAM, Side, TOPIC_CLOSED, TOPIC_OPENED, head, split};
 use crate::{DIRECTORY_TOPIC, Inlet, InletCommand, InletEvents, SERVICE_TOPIC_PREFIX};
 
 /// A point-to-point server's side of the backbone inside a process.
@@ -21,7 +23,9 @@ pub struct InProcessInlet {
 }
 
 struct Attached {
-    partner: Partner,
+    to_outlet: Producer,
+    from_outlet: Reader,
+    outlet: Arc<Side>,
     session: u64,
     /// Topics of this outlet: name, and the source it has become here.
     topics: BTreeMap<u32, (String, Option<SourceId>)>,
@@ -30,6 +34,16 @@ struct Attached {
     /// The instance this is, once a link was asked for.
     instance: Option<u64>,
     is_linked: bool,
+}
+
+impl Attached {
+    /// Shows the outlet what was sent. One that was sent nothing is left asleep, or two idle sides would wake each
+    /// other for ever.
+    fn publish(&mut self) {
+        if self.to_outlet.publish() {
+            self.outlet.nudge();
+        }
+    }
 }
 
 impl InProcessInlet {
@@ -44,10 +58,13 @@ impl InProcessInlet {
     }
 
     fn poll(&mut self, now: Nanos, events: &mut impl InletEvents) {
-        for partner in self.side.take_mail() {
+        for mail in self.side.take_mail() {
+            let Mail::Outlet { to_outlet, from_outlet, outlet } = mail else { continue };
             self.next_session += 1;
             self.outlets.push(Attached {
-                partner,
+                to_outlet,
+                from_outlet,
+                outlet,
                 session: self.next_session,
                 topics: BTreeMap::new(),
                 sources: HashMap::new(),
@@ -58,14 +75,15 @@ impl InProcessInlet {
         for at in 0..self.outlets.len() {
             self.poll_one(now, at, events);
         }
-        self.outlets.retain(|o| !o.partner.is_gone() || !o.topics.is_empty());
+        self.outlets.retain(|o| !o.outlet.is_closed() || !o.topics.is_empty());
     }
 
     fn poll_one(&mut self, now: Nanos, at: usize, events: &mut impl InletEvents) {
-        let Attached { partner, session, topics, sources, instance, is_linked } = &mut self.outlets[at];
+        let Attached { from_outlet, outlet, session, topics, sources, instance, is_linked, .. } =
+            &mut self.outlets[at];
         let (services, next_source) = (&self.services, &mut self.next_source);
-        let is_gone = partner.is_gone();
-        partner.from.drain(TURN_MESSAGES, |message| match split(message) {
+        let is_gone = outlet.is_closed();
+        from_outlet.drain(TURN_MESSAGES, |message| match split(message) {
             Some((STREAM, number, bytes)) => {
                 if let Some(&source) = sources.get(&number) {
                     events.on_stream_message(now, source, bytes);
@@ -95,7 +113,7 @@ impl InProcessInlet {
             }
             _ => {}
         });
-        if is_gone && partner.from.is_empty() {
+        if is_gone && from_outlet.is_empty() {
             sources.clear();
             for (_, (_, source)) in std::mem::take(topics) {
                 source.into_iter().for_each(|source| events.on_source_ended(now, source));
@@ -108,7 +126,7 @@ impl InProcessInlet {
 
     fn has_work(&self) -> bool {
         let mail = self.side.has_mail.load(Ordering::Acquire);
-        mail || self.outlets.iter().any(|o| !o.partner.from.is_empty() || o.partner.is_gone())
+        mail || self.outlets.iter().any(|o| !o.from_outlet.is_empty() || o.outlet.is_closed())
     }
 
     fn subscribe(&mut self, now: Nanos, service: String, events: &mut impl InletEvents) {
@@ -168,10 +186,10 @@ impl Inlet for InProcessInlet {
             InletCommand::Unsubscribe(service) => self.unsubscribe(&service),
             InletCommand::Connect { instance, directory } => {
                 let behind = |o: &&mut Attached| o.sources.values().any(|s| *s == directory);
-                let outlet = self.outlets.iter_mut().find(behind).filter(|o| !o.partner.is_gone());
+                let outlet = self.outlets.iter_mut().find(behind).filter(|o| !o.outlet.is_closed());
                 let is_linked = outlet.is_some_and(|outlet| {
                     outlet.instance = Some(instance);
-                    outlet.is_linked = outlet.partner.to.push(&[&head(CONNECT, 0)]).is_ok();
+                    outlet.is_linked = outlet.to_outlet.push(&[&head(CONNECT, 0)]).is_ok();
                     outlet.is_linked
                 });
                 if is_linked {
@@ -184,13 +202,13 @@ impl Inlet for InProcessInlet {
                 if let Some(outlet) = self.outlets.iter_mut().find(|o| o.instance == Some(instance)) {
                     outlet.is_linked = false;
                     // A ring of 32 MiB without room for one byte: the outlet's thread does not run any more.
-                    let _ = outlet.partner.to.push(&[&head(DISCONNECT, 0)]);
+                    let _ = outlet.to_outlet.push(&[&head(DISCONNECT, 0)]);
                 }
             }
             InletCommand::Send { instance, bytes } => {
                 let linked = self.outlets.iter_mut().find(|o| o.is_linked && o.instance == Some(instance));
                 if let Some(outlet) = linked
-                    && outlet.partner.to.push(&[&head(LINK, 0), &bytes]).is_err()
+                    && outlet.to_outlet.push(&[&head(LINK, 0), &bytes]).is_err()
                 {
                     outlet.is_linked = false;
                     events.on_link_down(now, instance);
@@ -216,7 +234,7 @@ impl Inlet for InProcessInlet {
     }
 
     fn flush(&mut self, _: Nanos) {
-        self.outlets.iter_mut().for_each(|outlet| outlet.partner.publish());
+        self.outlets.iter_mut().for_each(Attached::publish);
     }
 
     /// The outlet is blocked while a ring is full.
@@ -228,6 +246,6 @@ impl Inlet for InProcessInlet {
 impl Drop for InProcessInlet {
     fn drop(&mut self) {
         self.side.close();
-        self.outlets.iter().for_each(|o| o.partner.other.waker.wake());
+        self.outlets.iter().for_each(|o| o.outlet.waker.wake());
     }
 }

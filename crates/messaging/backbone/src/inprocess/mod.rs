@@ -1,8 +1,9 @@
-//! The backbone inside one process: a ring from each source distributor to each point-to-point server, and
-//! one back.
+//! The backbone inside one process: a ring from each source distributor that all point-to-point servers read, and
+//! a ring back from each of them.
 //!
-//! Nothing is lost: a server that does not keep up fills its ring, and the distributor is told that it is
-//! blocked.
+//! A stream message is written once. What one server alone is to get goes the same way, so that it has its place among
+//! the stream messages; the others pass over it. Nothing is lost: a server that does not keep up holds up the ring, and
+//! the distributor is told that it is blocked.
 //!
 //! Shape of a message in a ring: tag `u8`, for stream messages and topics the topic's number `u32`, then the
 //! bytes.
@@ -17,6 +18,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use net::ring::broadcast::Reader;
 use net::ring::{Consumer, Producer, ring};
 use net::{Registrar, Token, Waker};
 
@@ -37,27 +39,18 @@ struct Side {
     wants_wake: AtomicBool,
     /// Its thread never sleeps.
     spins: bool,
-    /// Partners it has not taken notice of yet.
-    mail: Mutex<Vec<Partner>>,
+    /// What others have sent it, and it has not taken notice of.
+    mail: Mutex<Vec<Mail>>,
     has_mail: AtomicBool,
     is_closed: AtomicBool,
 }
 
-/// The ends of the rings between two sides, and the other side.
-struct Partner {
-    to: Producer,
-    from: Consumer,
-    other: Arc<Side>,
-}
-
-impl Partner {
-    /// Shows the other side what was sent. One that was sent nothing is left asleep, or two idle sides would
-    /// wake each other for ever.
-    fn publish(&mut self) {
-        if self.to.publish() {
-            self.other.nudge();
-        }
-    }
+/// What sides send each other to get together.
+enum Mail {
+    /// To an outlet: an inlet is there, with the ends of the ring back from it.
+    Inlet { to_outlet: Producer, from_inlet: Consumer, inlet: Arc<Side> },
+    /// The outlet's answer: what the inlet sends to, and what it reads.
+    Outlet { to_outlet: Producer, from_outlet: Reader, outlet: Arc<Side> },
 }
 
 /// Room in each ring.
@@ -100,10 +93,9 @@ impl Hub {
         let mut meeting = self.meeting();
         let others = if is_outlet { &meeting.inlets } else { &meeting.outlets };
         for other in others.iter().filter(|s| !s.is_closed.load(Ordering::Acquire)) {
-            let (to_other, from_side) = ring(RING_BYTES);
-            let (to_side, from_other) = ring(RING_BYTES);
-            side.post(Partner { to: to_other, from: from_other, other: other.clone() });
-            other.post(Partner { to: to_side, from: from_side, other: side.clone() });
+            let (to_outlet, from_inlet) = ring(RING_BYTES);
+            let (outlet, inlet) = if is_outlet { (&side, other) } else { (other, &side) };
+            outlet.post(Mail::Inlet { to_outlet, from_inlet, inlet: inlet.clone() });
         }
         if is_outlet {
             meeting.outlets.push(side.clone())
@@ -115,17 +107,25 @@ impl Hub {
 }
 
 impl Side {
-    fn post(&self, partner: Partner) {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner).push(partner);
-        self.has_mail.store(true, Ordering::Release);
-        self.waker.wake();
+    /// Sends something to this side. One that is closed does not get it: it would hold up a ring that it never reads.
+    fn post(&self, mail: Mail) {
+        let mut waiting = self.mail();
+        if !self.is_closed.load(Ordering::Acquire) {
+            waiting.push(mail);
+            self.has_mail.store(true, Ordering::Release);
+            self.waker.wake();
+        }
     }
 
-    fn take_mail(&self) -> Vec<Partner> {
+    fn mail(&self) -> MutexGuard<'_, Vec<Mail>> {
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_mail(&self) -> Vec<Mail> {
         if !self.has_mail.swap(false, Ordering::AcqRel) {
             return Vec::new();
         }
-        std::mem::take(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.mail())
     }
 
     /// Says that this side has nothing to do; the caller looks into its rings once more afterwards.
@@ -149,8 +149,13 @@ impl Side {
         }
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
+        self.mail().clear();
     }
 }
 

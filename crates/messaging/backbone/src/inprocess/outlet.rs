@@ -4,16 +4,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use market::distributor::PeerId;
-use net::ring::PushError;
+use net::ring::broadcast::{ALL, Broadcaster};
+use net::ring::{Consumer, PushError};
 use net::{Ready, Registrar, Token};
 use units::Nanos;
 
-use super::{CONNECT, DISCONNECT, Hub, LINK, Partner, STREAM, Side, TOPIC_CLOSED, TOPIC_OPENED, head, split};
-use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
+use super::{
+    CONNECT, DISCONNECT, Hub, LINK, Mail, RING_BYTES, STREAM, Side, TOPIC_CLOSED, TOPIC_OPENED, head, split,
+};
+use crate::{DIRECTORY_TOPIC, Notice, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 
 /// A source distributor's side of the backbone inside a process.
 pub struct InProcessOutlet {
     side: Arc<Side>,
+    ring: Broadcaster,
+    /// Messages that the ring had no room for, oldest first, and who they are for.
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    /// Who has got something since the ring was last shown.
+    told: u64,
     inlets: Vec<Attached>,
     /// Names of the topics by their numbers; the directory is 0, a service's is its id plus one.
     topics: BTreeMap<u32, String>,
@@ -21,9 +29,10 @@ pub struct InProcessOutlet {
 }
 
 struct Attached {
-    partner: Partner,
-    /// Messages that the ring had no room for, oldest first.
-    waiting: VecDeque<Vec<u8>>,
+    from_inlet: Consumer,
+    inlet: Arc<Side>,
+    /// It stands for this inlet in the ring.
+    bit: u64,
     /// The link, while there is one.
     peer: Option<PeerId>,
 }
@@ -42,33 +51,64 @@ impl InProcessOutlet {
     pub fn new(hub: &Hub, registrar: &Registrar, token: Token, spins: bool) -> io::Result<InProcessOutlet> {
         let topics = BTreeMap::from([(DIRECTORY, DIRECTORY_TOPIC.to_owned())]);
         let side = hub.join(registrar, token, spins, true)?;
-        Ok(InProcessOutlet { side, inlets: Vec::new(), topics, next_peer: 0 })
+        let (ring, waiting) = (Broadcaster::new(RING_BYTES), VecDeque::new());
+        Ok(InProcessOutlet { side, ring, waiting, told: 0, inlets: Vec::new(), topics, next_peer: 0 })
     }
 
-    fn send_to_all(&mut self, head: [u8; 5], parts: [&[u8]; 2]) {
-        for inlet in &mut self.inlets {
-            inlet.send(&[&head, parts[0], parts[1]]);
+    /// Sends a message to the inlets whose bits are set.
+    #[inline]
+    fn send(&mut self, to: u64, parts: &[&[u8]]) {
+        self.told |= to;
+        if !self.waiting.is_empty() || self.ring.push(to, parts) == Err(PushError::Full) {
+            self.waiting.push_back((to, parts.concat()));
         }
     }
 
-    fn poll(&mut self, events: &mut Vec<OutletEvent>) {
-        for partner in self.side.take_mail() {
-            let mut attached = Attached { partner, waiting: VecDeque::new(), peer: None };
-            for (&number, name) in &self.topics {
-                attached.send(&[&head(TOPIC_OPENED, number), name.as_bytes()]);
+    fn send_waiting(&mut self) {
+        while let Some((to, message)) = self.waiting.front() {
+            if self.ring.push(*to, &[message]) == Err(PushError::Full) {
+                break;
             }
-            self.inlets.push(attached);
+            self.waiting.pop_front();
+        }
+        let is_news = self.ring.publish();
+        let told = std::mem::take(&mut self.told);
+        // One that sleeps, because nothing was for it, may be what the ring waits for.
+        let wake = if self.waiting.is_empty() { told } else { ALL };
+        if is_news || wake == ALL {
+            self.inlets.iter().filter(|inlet| inlet.bit & wake != 0).for_each(|inlet| inlet.inlet.nudge());
+        }
+    }
+
+    /// An inlet is there: it gets what is sent from now on.
+    fn attach(&mut self, mail: Mail, events: &mut Vec<OutletEvent>) {
+        let Mail::Inlet { to_outlet, from_inlet, inlet } = mail else { return };
+        let Some(from_outlet) = self.ring.add_reader() else {
+            let text = "a server is not reached: there are 64 in this process already".to_owned();
+            return events.push(OutletEvent::Notice(Notice { text, is_fault: true }));
+        };
+        let bit = from_outlet.bit();
+        inlet.post(Mail::Outlet { to_outlet, from_outlet, outlet: self.side.clone() });
+        for (number, name) in self.topics.clone() {
+            self.send(bit, &[&head(TOPIC_OPENED, number), name.as_bytes()]);
+        }
+        self.inlets.push(Attached { from_inlet, inlet, bit, peer: None });
+    }
+
+    fn poll(&mut self, events: &mut Vec<OutletEvent>) {
+        for mail in self.side.take_mail() {
+            self.attach(mail, events);
         }
         for at in 0..self.inlets.len() {
             self.poll_one(at, events);
         }
-        self.inlets.retain(|inlet| !inlet.partner.is_gone() || inlet.peer.is_some());
+        self.inlets.retain(|inlet| !inlet.inlet.is_closed() || inlet.peer.is_some());
     }
 
     fn poll_one(&mut self, at: usize, events: &mut Vec<OutletEvent>) {
-        let Attached { partner, peer, .. } = &mut self.inlets[at];
+        let Attached { from_inlet, inlet, peer, .. } = &mut self.inlets[at];
         let next_peer = &mut self.next_peer;
-        partner.from.drain(usize::MAX, |message| match split(message) {
+        from_inlet.drain(usize::MAX, |message| match split(message) {
             Some((CONNECT, ..)) => {
                 *next_peer += 1;
                 *peer = Some(PeerId(*next_peer));
@@ -86,7 +126,7 @@ impl InProcessOutlet {
             }
             _ => {}
         });
-        if partner.is_gone()
+        if inlet.is_closed()
             && let Some(gone) = peer.take()
         {
             events.push(OutletEvent::Closed(gone, "the peer has ended the link".to_owned()));
@@ -98,77 +138,53 @@ impl InProcessOutlet {
         mail || self
             .inlets
             .iter()
-            .any(|i| !i.partner.from.is_empty() || (i.partner.is_gone() && i.peer.is_some()))
-    }
-}
-
-impl Attached {
-    fn send(&mut self, parts: &[&[u8]]) {
-        if self.waiting.is_empty() && self.partner.to.push(parts) != Err(PushError::Full) {
-            return;
-        }
-        self.waiting.push_back(parts.concat());
-    }
-
-    fn send_waiting(&mut self) {
-        while let Some(message) = self.waiting.front() {
-            if self.partner.to.push(&[message]) == Err(PushError::Full) {
-                break;
-            }
-            self.waiting.pop_front();
-        }
-        self.partner.publish();
-    }
-}
-
-impl Partner {
-    pub(super) fn is_gone(&self) -> bool {
-        self.other.is_closed.load(Ordering::Acquire)
+            .any(|i| !i.from_inlet.is_empty() || (i.inlet.is_closed() && i.peer.is_some()))
     }
 }
 
 impl Outlet for InProcessOutlet {
     fn open_stream(&mut self, _: Nanos, service: u16, name: &str) -> io::Result<()> {
         let topic = format!("{SERVICE_TOPIC_PREFIX}{name}");
-        self.send_to_all(head(TOPIC_OPENED, topic_of(service)), [topic.as_bytes(), &[]]);
+        self.send(ALL, &[&head(TOPIC_OPENED, topic_of(service)), topic.as_bytes()]);
         self.topics.insert(topic_of(service), topic);
         Ok(())
     }
 
     fn close_stream(&mut self, service: u16) {
         if self.topics.remove(&topic_of(service)).is_some() {
-            self.send_to_all(head(TOPIC_CLOSED, topic_of(service)), [&[], &[]]);
+            self.send(ALL, &[&head(TOPIC_CLOSED, topic_of(service))]);
         }
     }
 
     #[inline]
     fn publish(&mut self, _: Nanos, service: u16, header: &[u8], body: &[u8]) {
-        self.send_to_all(head(STREAM, topic_of(service)), [header, body]);
+        self.send(ALL, &[&head(STREAM, topic_of(service)), header, body]);
     }
 
     fn publish_directory(&mut self, _: Nanos, header: &[u8], body: &[u8]) {
-        self.send_to_all(head(STREAM, DIRECTORY), [header, body]);
+        self.send(ALL, &[&head(STREAM, DIRECTORY), header, body]);
     }
 
     fn to_peer(&mut self, peer: PeerId, bytes: &[u8]) {
-        if let Some(inlet) = self.inlets.iter_mut().find(|i| i.peer == Some(peer)) {
-            inlet.send(&[&head(LINK, 0), bytes]);
+        if let Some(bit) = self.inlets.iter().find(|i| i.peer == Some(peer)).map(|inlet| inlet.bit) {
+            self.send(bit, &[&head(LINK, 0), bytes]);
         }
     }
 
     fn is_full(&self, peer: PeerId) -> bool {
-        self.inlets.iter().any(|inlet| inlet.peer == Some(peer) && !inlet.waiting.is_empty())
+        !self.waiting.is_empty() && self.inlets.iter().any(|inlet| inlet.peer == Some(peer))
     }
 
     fn close_peer(&mut self, peer: PeerId) {
         if let Some(inlet) = self.inlets.iter_mut().find(|i| i.peer == Some(peer)) {
             inlet.peer = None;
-            inlet.send(&[&head(DISCONNECT, 0)]);
+            let bit = inlet.bit;
+            self.send(bit, &[&head(DISCONNECT, 0)]);
         }
     }
 
     fn is_blocked(&self) -> bool {
-        self.inlets.iter().any(|i| !i.waiting.is_empty() && !i.partner.is_gone())
+        !self.waiting.is_empty() && self.inlets.iter().any(|inlet| !inlet.inlet.is_closed())
     }
 
     fn on_ready(&mut self, _: Nanos, _: Ready, events: &mut Vec<OutletEvent>) {
@@ -190,7 +206,7 @@ impl Outlet for InProcessOutlet {
     }
 
     fn flush(&mut self, _: Nanos) {
-        self.inlets.iter_mut().for_each(Attached::send_waiting);
+        self.send_waiting();
     }
 
     fn end(&mut self, now: Nanos) {
@@ -202,6 +218,6 @@ impl Outlet for InProcessOutlet {
 impl Drop for InProcessOutlet {
     fn drop(&mut self) {
         self.side.close();
-        self.inlets.iter().for_each(|i| i.partner.other.waker.wake());
+        self.inlets.iter().for_each(|i| i.inlet.waker.wake());
     }
 }
