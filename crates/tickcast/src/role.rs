@@ -132,7 +132,7 @@ fn serve(
     inlet: impl Inlet,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if role.config.p2ps.shards > 1 {
+    if role.config.p2ps.shard_count() > 1 {
         return serve_by_shards(role, poller, inlet, ready);
     }
     serve_alone(role, poller, inlet, ready)
@@ -157,7 +157,7 @@ fn serve_by_shards(
         let stop_all = StopAll(role.stop);
         let (mut statuses, mut threads) = (Vec::new(), Vec::new());
         // The first one opens the ports: when all are there, and the relay is about to know what they serve.
-        for number in (0..config.shards).rev() {
+        for number in (0..config.shard_count()).rev() {
             let (shard, memory) = (shards.shard(number), memory.clone());
             let (sender, opened) = mpsc::channel();
             let run = move || {

@@ -111,8 +111,9 @@ config::section! {
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone
-        /// for all of them.
-        shards: u32 = 1, range 1..=64;
+        /// for all of them. 0 for as many as shard_cpus lists, or without it one for each CPU but one; on two CPUs one
+        /// thread does everything.
+        shards: u32 = 0, range 0..=64;
         /// With shards, most images that each keeps while none of its clients needs them; one that is needed again comes
         /// from the thread that takes the backbone, which has all of them.
         shard_images_max: u32 = 65_536, range 0..=10_000_000;
@@ -124,6 +125,8 @@ config::section! {
     check = P2psConfig::check;
 }
 
+/// The most threads that serve clients.
+const SHARDS_MAX: u32 = 64;
 /// The least rate of a class: an image of a few hundred fields in a second.
 const RATE_MIN: u32 = 4_096;
 
@@ -172,7 +175,7 @@ impl P2psConfig {
                 ));
             }
         }
-        if self.shard_cpus.len() > self.shards as usize {
+        if self.shards > 0 && self.shard_cpus.len() > self.shards as usize {
             let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
             complaints.push(Complaint::new(["shard_cpus", "shards"], text));
         }
@@ -198,12 +201,28 @@ impl P2psConfig {
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
 
+    /// How many threads serve clients; 1 is one for everything.
+    #[must_use]
+    pub fn shard_count(&self) -> u32 {
+        let cpus = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.shard_count_on(cpus)
+    }
+
+    fn shard_count_on(&self, cpus: impl FnOnce() -> usize) -> u32 {
+        match (self.shards, self.shard_cpus.len()) {
+            // One CPU is left for the thread that takes the backbone.
+            (0, 0) => (cpus().saturating_sub(1)).clamp(1, SHARDS_MAX as usize) as u32,
+            (0, listed) => listed as u32,
+            (shards, _) => shards,
+        }
+    }
+
     /// What each of several shards goes by: a share of what all clients together may have.
     pub(crate) fn of_shard(&self) -> P2psConfig {
-        let mut config = self.clone();
-        config.posts_outstanding_max = self.posts_outstanding_max.div_ceil(self.shards);
-        config.rssl.backlogs_max_bytes = self.rssl.backlogs_max_bytes / u64::from(self.shards);
-        config.websocket.backlogs_max_bytes = self.websocket.backlogs_max_bytes / u64::from(self.shards);
+        let (mut config, shards) = (self.clone(), self.shard_count());
+        config.posts_outstanding_max = self.posts_outstanding_max.div_ceil(shards);
+        config.rssl.backlogs_max_bytes = self.rssl.backlogs_max_bytes / u64::from(shards);
+        config.websocket.backlogs_max_bytes = self.websocket.backlogs_max_bytes / u64::from(shards);
         config
     }
 
@@ -308,6 +327,19 @@ mod tests {
         assert!(twins.contains("each class has a name of its own"), "{twins}");
         let star = load(&text.replace("desk-*", "d*sk")).expect_err("a star within").to_string();
         assert!(star.contains("not as in `d*sk`"), "{star}");
+    }
+
+    #[test]
+    fn there_are_as_many_shards_as_cpus_but_one_unless_somebody_says_how_many() {
+        let count = |text: &str, cpus: usize| {
+            let loaded = config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
+            loaded.expect("legal").value.shard_count_on(|| cpus)
+        };
+        assert_eq!([1, 2, 3, 4, 16, 65, 200].map(|cpus| count("", cpus)), [1, 1, 2, 3, 15, 64, 64]);
+        assert_eq!([1, 16].map(|cpus| count("shards = 3", cpus)), [3, 3]);
+        assert_eq!((count("shard_cpus = [4, 5]", 16), count("shard_cpus = [4]\nshards = 2", 16)), (2, 2));
+        let error = load("shards = 1\nshard_cpus = [1, 2]").expect_err("too many");
+        assert!(error.contains("2 CPUs for 1 threads"), "{error}");
     }
 
     #[test]

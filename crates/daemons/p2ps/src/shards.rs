@@ -33,7 +33,7 @@ impl Shards {
     /// So many as the configuration says.
     #[must_use]
     pub fn new(config: &P2psConfig) -> Shards {
-        let count = config.shards as usize;
+        let count = config.shard_count() as usize;
         let config = config.of_shard();
         Shards {
             core: ServerConfig { kept_images_max: Some(config.shard_images_max as usize), ..config.core() },

@@ -94,8 +94,14 @@ impl KeptImages {
         self.outstanding -= usize::from(recall.is_asked);
     }
 
-    /// Gives up the oldest image unless it is needed; then it is the newest.
-    fn look_at_oldest(&mut self, now: Nanos, table: &mut Slab<Item>, is_over: bool) {
+    /// Whether there are more than there may be.
+    fn is_over(&self) -> bool {
+        self.max.is_some_and(|max| self.here.len() > max)
+    }
+
+    /// Gives up the oldest image unless it is needed, or was sent to somebody and there is room: then it is the newest.
+    fn look_at_oldest(&mut self, now: Nanos, table: &mut Slab<Item>) {
+        let is_over = self.is_over();
         let Some((_, index, serial)) = self.here.pop_front() else { return };
         let Some(item) = table.get_mut(index).filter(|item| item.serial == serial) else { return };
         let was_sent = std::mem::take(&mut item.image_use.was_sent);
@@ -117,14 +123,13 @@ pub(super) fn give_up(items: &mut WatchedItems, now: Nanos) {
         if now < items.kept.next_wakeup() {
             break;
         }
-        items.kept.look_at_oldest(now, &mut items.table, false);
+        items.kept.look_at_oldest(now, &mut items.table);
     }
 }
 
 /// The image of an item is here and was sent to those who waited for it.
 pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut impl ServerSink) {
-    let Some(max) = items.kept.max else { return };
-    let Some(item) = items.table.get_mut(index) else { return };
+    let Some(item) = items.table.get_mut(index).filter(|_| items.kept.max.is_some()) else { return };
     if let Some(recall) = item.recall.take() {
         items.kept.forget(&recall);
         recall.streams.iter().for_each(|watcher| items.clients.enqueue_due(*watcher));
@@ -133,8 +138,8 @@ pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink
         items.kept.here.push_back((now, index, item.serial));
     }
     for _ in 0..LOOKED_AT {
-        if items.kept.here.len() > max {
-            items.kept.look_at_oldest(now, &mut items.table, true);
+        if items.kept.is_over() {
+            items.kept.look_at_oldest(now, &mut items.table);
         }
     }
     ask(items, sink);

@@ -31,6 +31,8 @@ impl Daemons {
         let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}"), "p2ps.websocket_port=0".to_owned()];
         // Every update is counted at the end, however long it has waited.
         server_sets.extend(["bytes", "ms"].map(|what| format!("p2ps.conflate_above_{what}=0")));
+        // On any machine, unless it is told otherwise.
+        server_sets.push("p2ps.shards=1".to_owned());
         server_sets.extend(cpu("p2ps", cpus[1]));
         let mut distributor = daemon("source-distributor", distributor_sets)?;
         let mut server = daemon("p2ps", server_sets)?;
