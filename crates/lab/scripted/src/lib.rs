@@ -128,7 +128,7 @@ impl std::fmt::Debug for Script {
 impl State {
     fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
         self.sequence += 1;
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, parts: &[], body };
         self.coming.push([&msg.header()[..], body].concat());
     }
 
@@ -221,7 +221,14 @@ fn directory(name: &str) -> Vec<u8> {
     };
     let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).expect("unique");
     let body = refresh.to_vec().expect("legal");
-    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
+    let msg = StreamMsg {
+        kind: Kind::Directory,
+        instance: INSTANCE,
+        sequence: 1,
+        item: 0,
+        parts: &[],
+        body: &body,
+    };
     [&msg.header()[..], &body].concat()
 }
 

@@ -312,7 +312,11 @@ impl Instances {
         let (service, item, account) = (stream.service, stream.item(msg.item), stream.account);
         match (msg.kind, item) {
             (Kind::Update, Some(index)) => {
+                let is_stamped = !msg.parts.is_empty() && items.begin_stamped(index, msg, sink);
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+                if is_stamped {
+                    sink.end_stamped();
+                }
                 Ok(())
             }
             (Kind::Update, None) => {
