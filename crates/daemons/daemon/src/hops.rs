@@ -91,8 +91,9 @@ pub struct Stamps {
 const READ_EVERY: u32 = 16;
 
 impl Stamps {
-    /// Of an update that has come at `came` and leaves now, in the turn that began at `turn`. `sent` is when the hop before
-    /// has sent it, 0 if that is not known: what was sent in the middle of a turn cannot have come at its begin.
+    /// Of an update that leaves now, in the turn that began at `turn`. It has come at `came`: with that turn, or, if it has
+    /// waited, then or a little later. `sent` is when the hop before has sent it, 0 if that is not known: it cannot have
+    /// come before.
     #[inline]
     pub fn passage(&mut self, came: Nanos, turn: Nanos, sent: u64) -> Passage {
         if turn != self.turn || self.more == 0 || sent > self.left {
@@ -100,8 +101,13 @@ impl Stamps {
             (self.turn, self.left, self.more) = (turn, self.clock.at(clock::monotonic()), READ_EVERY);
         }
         self.more -= 1;
-        let came = self.clock.at(came);
-        Passage { came: if sent > came { self.left } else { came }, left: self.left }
+        let at = self.clock.at(came);
+        let came = match sent > at {
+            false => at,
+            true if came < turn => sent.min(self.left),
+            true => self.left,
+        };
+        Passage { came, left: self.left }
     }
 }
 
@@ -125,6 +131,8 @@ mod tests {
         while stamps.clock.at(clock::monotonic()) < sent {}
         let passage = stamps.passage(next, next, sent);
         assert!(passage.came >= sent && passage.left >= sent, "it was sent in this turn");
+        let waited = stamps.passage(Nanos(next.0 - 1_000_000), next, sent);
+        assert_eq!(waited.came, sent, "what it waited behind had come before it was sent");
     }
 
     #[test]

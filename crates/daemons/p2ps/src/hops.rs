@@ -20,6 +20,8 @@ pub(crate) struct Hops {
     clock: WallClock,
     /// When what is handled now has come, by the wall clock.
     came: u64,
+    /// It has waited in this server, and has come at that time or somewhat later.
+    has_waited: bool,
     latencies: HopLatencies,
     counters: Arc<Counters>,
     /// The update that is handled now, and how much was staged for clients before it.
@@ -47,6 +49,7 @@ impl Hops {
         Hops {
             clock: WallClock::new(),
             came: 0,
+            has_waited: false,
             latencies,
             counters,
             current: None,
@@ -59,13 +62,13 @@ impl Hops {
     #[inline]
     pub(crate) fn begin_turn(&mut self, now: Nanos) {
         self.clock.renew(now);
-        self.came = self.clock.at(now);
+        (self.came, self.has_waited) = (self.clock.at(now), false);
     }
 
-    /// What is handled from now on has come at that time.
+    /// What is handled from now on has waited since that time, or a little less.
     #[inline]
-    pub(crate) fn came_at(&mut self, moment: Nanos) {
-        self.came = self.clock.at(moment);
+    pub(crate) fn has_waited_since(&mut self, moment: Nanos) {
+        (self.came, self.has_waited) = (self.clock.at(moment), true);
     }
 
     /// An update with stamps is handled from here to [`Hops::end`].
@@ -74,8 +77,9 @@ impl Hops {
         let HopTimes { distributor, relay } = update.hops;
         let sent = relay.map_or(distributor.left, |relay| relay.left);
         if sent > self.came {
-            // It was sent when this turn had begun.
-            self.came = self.clock.at(clock::monotonic());
+            // It was sent when this turn had begun, or what it has waited behind.
+            let now = self.clock.at(clock::monotonic());
+            self.came = if self.has_waited { sent.min(now) } else { now };
         }
         let times = [Some(distributor), relay].into_iter().flatten();
         if times.flat_map(|hop| [hop.came, hop.left]).any(|time| time.abs_diff(self.came) > ABSURD_NS) {
@@ -240,6 +244,23 @@ mod tests {
         hops.end(1);
         hops.flushed();
         assert_eq!((counters.hop_stamps_refused.get(), counted(&hops)), (5, before));
+    }
+
+    #[test]
+    fn what_has_waited_here_or_was_sent_in_this_turn_has_not_come_before_it_was_sent() {
+        let (mut hops, counters) = hops();
+        let turn = clock::monotonic();
+        hops.begin_turn(turn);
+        hops.has_waited_since(Nanos(turn.0 - 10_000_000));
+        let sent = hops.came + 4_000_000;
+        hops.begin(&update(HopTimes { distributor: passage(sent, sent), relay: None }), 0);
+        assert_eq!(hops.came, sent);
+        hops.begin_turn(turn);
+        let sent = hops.came + 1;
+        while hops.clock.at(clock::monotonic()) < sent {}
+        hops.begin(&update(HopTimes { distributor: passage(sent, sent), relay: None }), 0);
+        assert!(hops.came >= sent);
+        assert_eq!(counters.hop_clocks_behind.get(), 0);
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl<I: Inlet> PointToPointServer<I> {
         self.intake.renew(now);
         if self.intake.bytes() > 0 {
             self.take_some(now);
-            self.hops.came_at(now);
+            self.hops.begin_turn(now);
         }
         self.watch.look(now, &self.intake);
     }

@@ -89,8 +89,10 @@ impl Traces {
 
     /// It is handled. If nothing was sent because of it, it is not written later.
     pub(crate) fn end(&mut self, is_sent: bool) {
-        for trace in self.0.iter_mut().filter(|trace| std::mem::take(&mut trace.is_open)) {
-            if let Some(record) = trace.records.back_mut() {
+        for trace in &mut self.0 {
+            if std::mem::take(&mut trace.is_open)
+                && let Some(record) = trace.records.back_mut()
+            {
                 record.is_sent = is_sent;
             }
         }
