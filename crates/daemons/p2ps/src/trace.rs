@@ -42,8 +42,7 @@ struct Trace {
     id: Option<u16>,
     domain: Domain,
     name: String,
-    /// So long without a question.
-    until: Nanos,
+    asked_at: Nanos,
     records: VecDeque<Record>,
     /// How many of the last ones are not written yet.
     unwritten: usize,
@@ -69,10 +68,12 @@ pub(crate) struct Record {
     pub(crate) written: Option<u64>,
 }
 
-const TRACES_MAX: usize = 4;
+const TRACES_MAX: usize = 16;
 const RECORDS_MAX: usize = 512;
 /// A trace ends when nobody has asked for so long.
 const KEPT: Duration = Duration::from_secs(10);
+/// Or for so long, if there is no room for another one.
+const KEPT_WHEN_FULL: Duration = Duration::from_secs(2);
 
 impl Traces {
     #[inline]
@@ -110,7 +111,10 @@ impl Traces {
 
     /// Answers a question, and goes on with the trace that it is about.
     pub(crate) fn answer(&mut self, now: Nanos, query: &Query, core: &PointToPoint) -> Value {
-        self.0.retain(|trace| trace.until > now);
+        self.0.retain(|trace| now < trace.asked_at + KEPT);
+        if self.0.len() >= TRACES_MAX {
+            self.0.retain(|trace| now < trace.asked_at + KEPT_WHEN_FULL);
+        }
         let Some((service, domain, name)) = query.item() else { return Value::Null };
         let domain = Domain(domain);
         let is_it =
@@ -124,7 +128,7 @@ impl Traces {
             }
         };
         let trace = &mut self.0[at];
-        trace.until = now + KEPT;
+        trace.asked_at = now;
         trace.id = core.inspect().services().find(|known| Some(known.name) == service).map(|known| known.id);
         trace.answer(now, query.after().unwrap_or(0), core)
     }
@@ -137,7 +141,7 @@ impl Trace {
             id: None,
             domain,
             name: name.to_owned(),
-            until: Nanos::ZERO,
+            asked_at: Nanos::ZERO,
             records: VecDeque::with_capacity(RECORDS_MAX),
             unwritten: 0,
             is_open: false,
@@ -209,5 +213,119 @@ impl Record {
             "number": number, "service": core.inspect().service_name(service), "sequence": sequence,
             "came_ns": distributor.came, "hops_ns": taken,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use daemon::Query;
+    use market::ItemKey;
+    use market::backbone::Passage;
+    use market::p2ps::ServerConfig;
+    use rwf::Dictionary;
+
+    use super::*;
+
+    fn core() -> PointToPoint {
+        PointToPoint::new(1, ServerConfig::default(), Arc::new(Dictionary::new()), Arc::default())
+    }
+
+    fn update(name: &'static str, sequence: u64) -> StampedUpdate<'static> {
+        let hops = HopTimes { distributor: Passage { came: 1_000, left: 3_000 }, relay: None };
+        StampedUpdate { key: ItemKey::named(7, Domain::MARKET_PRICE, name.as_bytes()), sequence, hops }
+    }
+
+    fn query(text: &str) -> Query {
+        Query::trace(text).expect("it is allowed")
+    }
+
+    /// An update that is sent, or not, and written.
+    fn pass(traces: &mut Traces, name: &'static str, sequence: u64, is_sent: bool) {
+        traces.begin(&update(name, sequence), 10_000);
+        traces.end(is_sent);
+        traces.written(40_000);
+    }
+
+    fn sequences(answer: &Value) -> Vec<u64> {
+        let records = answer["records"].as_array().into_iter().flatten();
+        records.filter_map(|record| record["sequence"].as_u64()).collect()
+    }
+
+    #[test]
+    fn an_item_is_traced_from_the_first_question_on_and_each_update_is_given_once() {
+        let (mut traces, core) = (Traces::default(), core());
+        let mut now = Nanos(5_000_000_000);
+        pass(&mut traces, "A", 1, true);
+        let begin = traces.answer(now, &query("item=A"), &core);
+        assert_eq!((sequences(&begin), &begin["next"]), (vec![], &json!(now.0)));
+        pass(&mut traces, "A", 2, true);
+        pass(&mut traces, "B", 3, true);
+        pass(&mut traces, "A", 4, false);
+        now += Duration::from_millis(250);
+        let next = query(&format!("item=A&after={}", begin["next"]));
+        let answer = traces.answer(now, &next, &core);
+        assert_eq!(sequences(&answer), [2, 4]);
+        let hops = |at: usize| answer["records"][at]["hops_ns"].clone();
+        assert_eq!(
+            hops(0),
+            json!({"source_distributor": 2_000, "backbone": 7_000, "p2ps": 30_000, "total": 39_000})
+        );
+        assert_eq!(
+            hops(1),
+            json!({"source_distributor": 2_000, "backbone": 7_000, "p2ps": null, "total": null})
+        );
+        assert_eq!(sequences(&traces.answer(now, &next, &core)), [2, 4], "for who asks the same again");
+        pass(&mut traces, "A", 5, true);
+        let last = query(&format!("item=A&after={}", answer["next"]));
+        assert_eq!(sequences(&traces.answer(now, &last, &core)), [5]);
+    }
+
+    #[test]
+    fn what_is_kept_of_an_item_is_bounded_and_what_nobody_got_is_counted() {
+        let (mut traces, core) = (Traces::default(), core());
+        let begin = traces.answer(Nanos(1), &query("item=A"), &core);
+        for sequence in 1..=RECORDS_MAX as u64 + 3 {
+            traces.begin(&update("A", sequence), 10_000);
+            traces.end(true);
+        }
+        traces.written(40_000);
+        let answer = traces.answer(Nanos(2), &query(&format!("item=A&after={}", begin["next"])), &core);
+        let expected: Vec<u64> = (4..=RECORDS_MAX as u64 + 3).collect();
+        assert_eq!((sequences(&answer), &answer["overwritten"]), (expected, &json!(3)));
+        assert!(
+            answer["records"]
+                .as_array()
+                .is_some_and(|all| all.iter().all(|one| one["hops_ns"]["p2ps"].is_u64()))
+        );
+    }
+
+    #[test]
+    fn a_trace_ends_when_nobody_asks_and_there_are_only_so_many() {
+        let (mut traces, core) = (Traces::default(), core());
+        let now = Nanos(1_000_000_000);
+        for at in 0..TRACES_MAX {
+            traces.answer(now, &query(&format!("item=A{at}")), &core);
+        }
+        let refused = traces.answer(now + KEPT_WHEN_FULL / 2, &query("item=B"), &core);
+        assert_eq!(merged(vec![refused]), Err(StatusError::TooManyTraces));
+        traces.answer(now + KEPT_WHEN_FULL / 2, &query("item=A0"), &core);
+        traces.answer(now + KEPT_WHEN_FULL, &query("item=B"), &core);
+        let names: Vec<&str> = traces.0.iter().map(|trace| &*trace.name).collect();
+        assert_eq!(names, ["A0", "B"], "those that nobody asks for make room");
+        traces.answer(now + KEPT_WHEN_FULL / 2 + KEPT, &query("item=B"), &core);
+        assert_eq!(traces.0.len(), 1);
+    }
+
+    #[test]
+    fn a_service_that_is_not_known_has_no_updates() {
+        let (mut traces, core) = (Traces::default(), core());
+        let answer = traces.answer(Nanos(1), &query("item=A&service=S"), &core);
+        pass(&mut traces, "A", 1, true);
+        assert_eq!((&answer["service_known"], &answer["watchers"]), (&json!(false), &Value::Null));
+        assert_eq!(sequences(&traces.answer(Nanos(2), &query("item=A&service=S"), &core)), [0; 0]);
+        let merged = merged(vec![answer]).expect("there is room");
+        assert_eq!(merged["parts"].as_array().map(Vec::len), Some(1));
     }
 }

@@ -12,38 +12,11 @@ use super::items::WatchedItems;
 use super::ledger::Fate;
 use super::life::{Act, Input, Phase};
 use super::notices::ServerNotice;
-use super::sink::{ServerSink, StampedUpdate};
-use crate::backbone::{HopTimes, Kind, StreamMsg};
+use super::sink::ServerSink;
+use crate::backbone::Kind;
 use crate::cached::RefreshForm;
 
 const UNUSABLE: &str = "a message from the source distributor could not be used";
-
-/// Hop stamps.
-impl WatchedItems {
-    /// An update has optional parts. If hop stamps are among them the sink gets them, and is to be told when the update is
-    /// handled. Stamps that cannot be read are counted, and the update is as good without them.
-    #[inline(never)]
-    pub(super) fn begin_stamped(
-        &mut self,
-        index: usize,
-        msg: &StreamMsg<'_>,
-        sink: &mut impl ServerSink,
-    ) -> bool {
-        let Some(item) = self.table.get(index) else { return false };
-        match HopTimes::of(msg.parts) {
-            Ok(Some(hops)) => {
-                self.counters.hop_stamps_in.inc();
-                sink.begin_stamped(&StampedUpdate { key: item.key.as_key(), sequence: msg.sequence, hops });
-                true
-            }
-            Ok(None) => false,
-            Err(_) => {
-                self.counters.hop_stamps_refused.inc();
-                false
-            }
-        }
-    }
-}
 
 /// From instances to clients.
 impl WatchedItems {

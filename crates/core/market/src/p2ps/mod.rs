@@ -57,6 +57,7 @@ mod service_ids;
 mod services;
 mod sink;
 mod sources;
+mod stamps;
 mod stream;
 mod streams;
 mod sweep;
