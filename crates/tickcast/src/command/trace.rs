@@ -18,7 +18,7 @@ use crate::terminal::shown;
 #[command(after_help = "\
 Examples:
   tickcast trace BTCUSDT                           at the P2PS of this host whose admin port is 14082
-  tickcast trace BTCUSDT --p2ps localhost:14080    of a demo with source_distributor.hop_stamps = true
+  tickcast trace BTCUSDT --p2ps localhost:14080    of a demo, which has hop stamps
   tickcast trace 8:BTCUSDT --p2ps p2ps1:14082 --count 100
   tickcast trace BTCUSDT --json --seconds 10 | jq .hops_ns.backbone
 

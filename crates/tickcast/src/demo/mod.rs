@@ -194,6 +194,7 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.feed.repeat = args.repeat;
     config.feed.provider.hosts = vec![HostPort::new("127.0.0.1", args.provider_port)];
     config.source_distributor.provider_port = args.provider_port;
+    config.source_distributor.hop_stamps = true;
     // What applications contribute is seen too; the recorded market cannot take it.
     let (name, id) = (config.feed.service.clone(), config.feed.service_id);
     config.source_distributor.services =
