@@ -4,7 +4,7 @@ import http.client
 import json
 import re
 
-SAMPLE = re.compile(r'tickcast_(\w+)(?:\{(.*)\})? (-?\d+)')
+SAMPLE = re.compile(r'tickcast_(\w+)(?:\{(.*)\})? (-?\d+(?:\.\d+)?)')
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -16,7 +16,8 @@ class Metrics:
         for line in text.splitlines():
             if line and not line.startswith('#'):
                 name, labels, value = SAMPLE.fullmatch(line).groups()
-                self.samples.append((name, dict(LABEL.findall(labels or '')), int(value)))
+                number = float(value) if '.' in value else int(value)
+                self.samples.append((name, dict(LABEL.findall(labels or '')), number))
 
     def sum(self, name, **labels):
         """The sum over all sets with these labels; a name that is not there is an error."""

@@ -1,6 +1,6 @@
 use clap::{Parser, Subcommand};
 
-use crate::command::{CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs};
+use crate::command::{CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs};
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
 use crate::top::TopArgs;
@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Asks running source distributors and P2PSs what became of each update, and whether that adds up.
     Ledger(LedgerArgs),
+    /// Follows one item from hop to hop, live: how long each of its updates took, by hop stamps.
+    Trace(TraceArgs),
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

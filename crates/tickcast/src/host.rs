@@ -220,7 +220,7 @@ pub(crate) fn start_admin(
         let address = SocketAddrV4::new(config.interface, port);
         let (alive, ending) = (alive.clone(), stop.clone());
         let (to_describe, to_be_ready) = (described.clone(), described.clone());
-        let (to_order, of_ledger) = (described.clone(), described.clone());
+        let (to_order, of_ledger, of_trace) = (described.clone(), described.clone(), described.clone());
         let process = Process {
             threads,
             started_at: Instant::now(),
@@ -240,13 +240,14 @@ pub(crate) fn start_admin(
                 "" => of_ledger.ledger().map_err(no_status),
                 _ => Err(NoStatus::Refused("/ledger has no parameters".to_owned())),
             }),
+            trace: Arc::new(move |query| of_trace.trace(query).map_err(no_status)),
             health: Arc::new(move || alive.stuck()),
             ready: Arc::new(move || {
                 health::not_ready(ending.is_set(), || to_be_ready.ask("").unwrap_or_default())
             }),
         };
         let address = admin::serve(address, registry.clone(), daemon)?;
-        tracing::info!(%address, "admin: /health /ready /metrics /status /ledger");
+        tracing::info!(%address, "admin: /health /ready /metrics /status /ledger /trace");
         if is_open {
             tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect clients");
         }
@@ -308,7 +309,9 @@ fn hide_image(described: &mut Value) {
 
 fn no_status(error: StatusError) -> NoStatus {
     match error {
-        StatusError::Query(_) | StatusError::NoLedger => NoStatus::Refused(error.to_string()),
+        StatusError::Query(_) | StatusError::NoLedger | StatusError::NoTrace => {
+            NoStatus::Refused(error.to_string())
+        }
         error => NoStatus::Busy(error.to_string()),
     }
 }

@@ -249,7 +249,7 @@ fn serve_alone(
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
     let mut server =
         PointToPointServer::new(config, dictionary, inlet, registrar, LISTENER, seed, role.registry)?;
-    ready(Described::with_ledger("p2ps", server.status()))?;
+    ready(p2ps::describe_alone("p2ps", server.status()))?;
     let status = server.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
     net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;

@@ -44,5 +44,5 @@ pub mod table;
 
 pub use cell::{Counter, Kind};
 pub use flow::Flow;
-pub use registry::{CounterSet, Descriptor, Registered, Registration, Registry, SETS_MAX};
+pub use registry::{CounterSet, Descriptor, Histogram, Registered, Registration, Registry, SETS_MAX};
 pub use roll::{NamedColumn, NamedTable, Roll, Rows};

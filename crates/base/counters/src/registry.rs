@@ -15,12 +15,28 @@ pub struct Descriptor {
     pub meaning: &'static str,
 }
 
+/// What makes a set one histogram: its values are a count for each bound, one for what is above all, and the sum in
+/// nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Histogram {
+    /// Full name, which ends in the unit: seconds.
+    pub name: &'static str,
+    /// One sentence on what is measured.
+    pub meaning: &'static str,
+    /// Upper bounds in seconds, each as a text.
+    pub bounds: &'static [&'static str],
+}
+
 /// A struct of counters that exporters can walk.
 pub trait CounterSet: Send + Sync {
     /// The descriptions, in the order of [`CounterSet::values`].
     fn descriptors(&self) -> &'static [Descriptor];
     /// Appends the present values.
     fn values(&self, into: &mut Vec<u64>);
+    /// What it is as a histogram, if it is one.
+    fn histogram(&self) -> Option<Histogram> {
+        None
+    }
 }
 
 /// Declares a struct of counters together with its part of the table.

@@ -423,10 +423,10 @@ impl RelaySink for RelayOut<'_> {
         self.push_to_all(&Down::Closed(service));
     }
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
-        self.push_to_all(&Down::Stream(service, [&msg.header()[..], msg.body].concat()));
+        self.push_to_all(&Down::Stream(service, [&msg.header()[..], msg.parts, msg.body].concat()));
     }
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
-        self.push_to_all(&Down::Directory([&msg.header()[..], msg.body].concat()));
+        self.push_to_all(&Down::Directory([&msg.header()[..], msg.parts, msg.body].concat()));
     }
     fn to_shard(&mut self, shard: PeerId, msg: &LinkDown<'_>) {
         let mut bytes = Vec::new();

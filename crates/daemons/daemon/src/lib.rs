@@ -39,13 +39,16 @@
 //! | [`Status`], [`Describer`], [`Described`] | how a daemon's threads describe themselves without waiting for whoever asks |
 //! | [`Order`], [`WaitingOrder`] | what an operator wants done: a client disconnected |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
+//! | [`Stamps`], [`HopLatencies`] | when updates pass a daemon, and how long they took from hop to hop |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |
 
+mod hops;
 mod query;
 mod status;
 mod thread;
 mod users;
 
+pub use hops::{Hop, HopLatencies, Stamps};
 pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError, Subject};
 pub use status::{DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder};
 pub use thread::{ThreadConfig, WaitConfig};

@@ -161,6 +161,8 @@ pub enum Subject {
     Status,
     /// What became of each update.
     Ledger,
+    /// One item's way, update by update.
+    Trace,
 }
 
 /// What somebody wants to see of a daemon's connections; by default the first [`LISTED_MAX`] of all.
@@ -251,6 +253,18 @@ impl Query {
     #[must_use]
     pub fn ledger() -> Query {
         Query { subject: Subject::Ledger, ..Query::default() }
+    }
+
+    /// One item's way from hop to hop: the part of a URL behind its `?`, which names the item.
+    ///
+    /// # Errors
+    /// As [`Query::parse`]; or the item is missing.
+    pub fn trace(text: &str) -> Result<Query, QueryError> {
+        let query = Query::parse(text, &[Parameter::Item, Parameter::Service, Parameter::After])?;
+        if query.item.is_none() {
+            return Err(QueryError(format!("`item` is missing: {}", Parameter::Item.allowed())));
+        }
+        Ok(Query { subject: Subject::Trace, ..query })
     }
 
     /// What the question is about.

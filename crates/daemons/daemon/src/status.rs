@@ -59,6 +59,10 @@ pub enum StatusError {
     Busy,
     /// The daemon has no ledger.
     NoLedger,
+    /// The daemon traces no items.
+    NoTrace,
+    /// It traces as many items as it may.
+    TooManyTraces,
 }
 
 impl fmt::Display for StatusError {
@@ -69,6 +73,10 @@ impl fmt::Display for StatusError {
             StatusError::NoLedger => {
                 f.write_str("this daemon has no ledger: source distributors and P2PSs have one")
             }
+            StatusError::NoTrace => f.write_str("this daemon traces no items: ask a P2PS"),
+            StatusError::TooManyTraces => f.write_str(
+                "this daemon traces as many items as it may: try again when another trace has ended",
+            ),
         }
     }
 }
@@ -159,6 +167,7 @@ pub struct Described {
     ask: Arc<Ask>,
     order: Arc<TakeOrder>,
     ledger: Arc<AskLedger>,
+    trace: Arc<Ask>,
 }
 
 type Ask = dyn Fn(&str) -> Result<Value, StatusError> + Send + Sync;
@@ -197,6 +206,15 @@ impl Described {
         Described { ledger: Arc::new(ledger), ..self }
     }
 
+    /// Adds what follows items: it gets the part of a URL behind its `?`.
+    #[must_use]
+    pub fn and_trace(
+        self,
+        trace: impl Fn(&str) -> Result<Value, StatusError> + Send + Sync + 'static,
+    ) -> Described {
+        Described { trace: Arc::new(trace), ..self }
+    }
+
     /// A daemon of several threads, with what answers questions about them and takes orders.
     #[must_use]
     pub fn new(
@@ -205,7 +223,9 @@ impl Described {
         order: impl Fn(Order) -> Result<Value, OrderError> + Send + Sync + 'static,
     ) -> Described {
         let ledger = || Err(StatusError::NoLedger);
-        Described { threads, ask: Arc::new(ask), order: Arc::new(order), ledger: Arc::new(ledger) }
+        let trace = |_: &str| Err(StatusError::NoTrace);
+        let (ask, order, trace) = (Arc::new(ask), Arc::new(order), Arc::new(trace));
+        Described { threads, ask, order, ledger: Arc::new(ledger), trace }
     }
 
     /// As [`Status::ask`].
@@ -230,6 +250,14 @@ impl Described {
     /// [`StatusError`]: the daemon has no ledger, or does not answer in time.
     pub fn ledger(&self) -> Result<Value, StatusError> {
         (self.ledger)()
+    }
+
+    /// One item's way, update by update, since the last question: `query` is the part of a URL behind its `?`.
+    ///
+    /// # Errors
+    /// [`StatusError`]: the daemon traces no items, or too many, or does not answer in time.
+    pub fn trace(&self, query: &str) -> Result<Value, StatusError> {
+        (self.trace)(query)
     }
 
     /// The threads.
@@ -280,6 +308,14 @@ impl Status {
     /// [`StatusError::Busy`]: it is not answered in time.
     pub fn ask_ledger(&self) -> Result<Value, StatusError> {
         self.answer(Query::ledger())
+    }
+
+    /// One item's way, update by update: see [`Query::trace`].
+    ///
+    /// # Errors
+    /// [`StatusError`]: the question is not understood, or not answered in time.
+    pub fn ask_trace(&self, query: &str) -> Result<Value, StatusError> {
+        self.answer(Query::trace(query).map_err(StatusError::Query)?)
     }
 
     /// Asks several threads the same, all at once: the answers come within the time of one.
@@ -457,6 +493,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::query::Subject;
 
     fn describer() -> Describer {
         Describer::new(Parameter::ALL)
@@ -589,6 +626,23 @@ mod tests {
         describer.status.0.lock().orders.extend(waiting);
         assert_eq!(describer.status().order(order(99)), Err(OrderError::Busy));
         assert_eq!(describer.status.0.lock().orders.len(), ORDERS_MAX);
+    }
+
+    #[test]
+    fn a_daemon_that_traces_nothing_says_so_and_a_trace_names_its_item() {
+        let described = Described::of("feed", describer().status());
+        let error = described.trace("item=A").expect_err("it traces nothing");
+        assert_eq!(error.to_string(), "this daemon traces no items: ask a P2PS");
+        for (query, why) in [
+            ("", "`item` is missing: "),
+            ("service=A", "`item` is missing: "),
+            ("item=A&limit=1", "\"limit\" is no parameter here: item, service, after"),
+        ] {
+            let error = describer().status().ask_trace(query).expect_err("it is not understood").to_string();
+            assert!(error.starts_with(why), "{error}");
+        }
+        let query = Query::trace("item=7:A%20B&service=S&after=9").expect("it is allowed");
+        assert_eq!((query.subject(), query.item()), (Subject::Trace, Some((Some("S"), 7, "A B"))));
     }
 
     #[test]

@@ -34,6 +34,9 @@ impl BackboneToMarket<'_> {
     /// Handles the next of what waits; false if nothing may be handled now.
     pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
         let BackboneToMarket { core, sink, intake } = self;
+        if let Some(hops) = &mut sink.hops {
+            hops.has_waited_since(Nanos(now.0.saturating_sub(intake.delay(now).as_nanos() as u64)));
+        }
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, sink)),
             Waited::Ended(source) => core.on_source_ended(now, source, sink),

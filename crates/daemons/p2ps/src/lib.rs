@@ -80,6 +80,7 @@
 mod backbone_to_market;
 mod config;
 mod conflation;
+mod hops;
 mod inspection;
 mod intake;
 mod ledger;
@@ -90,9 +91,11 @@ mod relay;
 mod rssl_to_market;
 mod server;
 mod shards;
+mod trace;
 mod websocket;
 
 pub use crate::config::{ClassConfig, P2psConfig};
 pub use relay::RelayServer;
 pub use server::PointToPointServer;
 pub use shards::{Shard, Shards, describe_as_one};
+pub use trace::describe_alone;

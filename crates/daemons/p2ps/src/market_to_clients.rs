@@ -1,6 +1,8 @@
 use backbone::InletCommand;
 use market::backbone::LinkUp;
-use market::p2ps::{ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher};
+use market::p2ps::{
+    ClientId, PointToPoint, ServerNotice, ServerSink, SourceId, StampedUpdate, UpstreamSink, Watcher,
+};
 use rdm::item::has_items;
 use rdm::{Reply, ToVec};
 use rwf::{Domain, StateCode};
@@ -9,6 +11,7 @@ use server::{ConnectionId, Outbox, Staged};
 use tracing::warn;
 use units::Nanos;
 
+use crate::hops::Hops;
 use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
 
@@ -22,6 +25,8 @@ pub(crate) struct MarketToClients<'a> {
     pub(crate) streams: &'a mut Streams,
     pub(crate) commands: &'a mut Vec<InletCommand>,
     pub(crate) pace: &'a mut Pace,
+    /// None while clients are listened to: updates do not come from them.
+    pub(crate) hops: Option<&'a mut Hops>,
 }
 
 impl MarketToClients<'_> {
@@ -147,6 +152,20 @@ impl ServerSink for MarketToClients<'_> {
             }
             (Ok(head), _) => self.fan_out(&[Watcher { client, stream_id: head.stream_id }], msg),
             (Err(_), _) => {}
+        }
+    }
+
+    fn begin_stamped(&mut self, update: &StampedUpdate<'_>) {
+        let staged_bytes = self.staged_bytes();
+        if let Some(hops) = &mut self.hops {
+            hops.begin(update, staged_bytes);
+        }
+    }
+
+    fn end_stamped(&mut self) {
+        let staged_bytes = self.staged_bytes();
+        if let Some(hops) = &mut self.hops {
+            hops.end(staged_bytes);
         }
     }
 

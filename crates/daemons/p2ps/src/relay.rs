@@ -5,8 +5,8 @@ use std::sync::Arc;
 use backbone::{Inlet, InletCommand, InletEvents, Notice, Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
-use daemon::{Describer, Status, Subject};
-use market::backbone::{LinkDown, LinkUp, StreamMsg};
+use daemon::{Describer, Stamps, Status, Subject};
+use market::backbone::{HopTimes, LinkDown, LinkUp, StreamMsg};
 use market::distributor::PeerId;
 use market::p2ps::relay::{Relay, RelaySink};
 use market::p2ps::{ServerNotice, SourceId, Topic, UpstreamError, UpstreamSink};
@@ -39,6 +39,7 @@ pub struct RelayServer<I, O> {
     inlet_space: u32,
     outlet_space: u32,
     pauses: Pauses,
+    stamps: Stamps,
 }
 
 impl<I: Inlet, O: Outlet> RelayServer<I, O> {
@@ -67,6 +68,7 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
             describer: Describer::new(&[]),
             inlet_space,
             outlet_space,
+            stamps: Stamps::default(),
         }
     }
 
@@ -82,8 +84,8 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
     }
 
     fn backbone_to_shards(&mut self) -> (BackboneToShards<'_, O>, &mut I) {
-        let RelayServer { core, inlet, outlet, intake, commands, .. } = self;
-        (BackboneToShards { core, outlet, commands, intake }, inlet)
+        let RelayServer { core, inlet, outlet, intake, commands, stamps, .. } = self;
+        (BackboneToShards { core, outlet, commands, intake, stamps }, inlet)
     }
 
     /// Nothing is taken while shards have no room, or what came before waits.
@@ -141,8 +143,10 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
     fn describe(&mut self, now: Nanos) {
         let RelayServer { core, intake, describer, .. } = self;
         describer.describe(now, |query| {
-            if query.subject() == Subject::Ledger {
-                return ledger::describe_relay(core);
+            match query.subject() {
+                Subject::Ledger => return ledger::describe_relay(core),
+                // Shards are asked for that.
+                Subject::Status | Subject::Trace => {}
             }
             let core = core.core();
             let item = query.item().and_then(|(service, domain, name)| {
@@ -232,6 +236,7 @@ struct BackboneToShards<'a, O> {
     outlet: &'a mut O,
     commands: &'a mut Vec<InletCommand>,
     intake: &'a mut Intake,
+    stamps: &'a mut Stamps,
 }
 
 fn check(result: Result<(), UpstreamError>) {
@@ -242,17 +247,20 @@ fn check(result: Result<(), UpstreamError>) {
 
 impl<'a, O: Outlet> BackboneToShards<'a, O> {
     fn parts(self, now: Nanos) -> (&'a mut Relay, RelayToShards<'a, O>) {
-        (self.core, RelayToShards { outlet: self.outlet, commands: self.commands, now })
+        let BackboneToShards { core, outlet, commands, stamps, .. } = self;
+        (core, RelayToShards { outlet, commands, now, stamps, came: now })
     }
 
     fn split(&mut self, now: Nanos) -> (&mut Relay, RelayToShards<'_, O>) {
-        (self.core, RelayToShards { outlet: self.outlet, commands: self.commands, now })
+        let BackboneToShards { core, outlet, commands, stamps, .. } = self;
+        (core, RelayToShards { outlet, commands, now, stamps, came: now })
     }
 
     /// Handles the next of what waits; false if nothing may be handled now.
     fn take_waiting(&mut self, now: Nanos) -> bool {
-        let BackboneToShards { core, outlet, commands, intake } = self;
-        let mut sink = RelayToShards { outlet: *outlet, commands, now };
+        let BackboneToShards { core, outlet, commands, intake, stamps } = self;
+        let came = Nanos(now.0.saturating_sub(intake.delay(now).as_nanos() as u64));
+        let mut sink = RelayToShards { outlet: *outlet, commands, now, stamps, came };
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, &mut sink)),
             Waited::Ended(source) => core.on_source_ended(now, source, &mut sink),
@@ -319,6 +327,24 @@ struct RelayToShards<'a, O> {
     outlet: &'a mut O,
     commands: &'a mut Vec<InletCommand>,
     now: Nanos,
+    stamps: &'a mut Stamps,
+    /// When what is handled now has come.
+    came: Nanos,
+}
+
+impl<O: Outlet> RelayToShards<'_, O> {
+    /// Sends an update on with a stamp of this hop behind those that it has.
+    #[cold]
+    #[inline(never)]
+    fn publish_stamped(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        let passed = HopTimes::of(msg.parts).ok().flatten().map(|hops| {
+            let passage = self.stamps.passage(self.came, self.now, hops.distributor.left);
+            HopTimes { relay: Some(passage), ..hops }.part()
+        });
+        let msg = StreamMsg { parts: passed.as_ref().map_or(&[], |part| part.bytes()), ..*msg };
+        let mut room = [0; _];
+        self.outlet.publish(self.now, service, msg.header_and_parts(&mut room), msg.body);
+    }
 }
 
 impl<O: Outlet> RelaySink for RelayToShards<'_, O> {
@@ -334,6 +360,9 @@ impl<O: Outlet> RelaySink for RelayToShards<'_, O> {
 
     #[inline]
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        if !msg.parts.is_empty() {
+            return self.publish_stamped(service, msg);
+        }
         self.outlet.publish(self.now, service, &msg.header(), msg.body);
     }
 

@@ -36,6 +36,7 @@ impl RsslToMarket<'_> {
             streams: self.streams,
             commands: self.commands,
             pace: self.pace,
+            hops: None,
         };
         act(self.core, &mut sink)
     }

@@ -8,7 +8,8 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{
-    Describer, Facts, Order, OrderError, Page, Parameter, Query, Status, Subject, UserList, describe_users,
+    Describer, Facts, HopLatencies, Order, OrderError, Page, Parameter, Query, Status, Subject, UserList,
+    describe_users,
 };
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
@@ -25,6 +26,7 @@ use units::Nanos;
 use crate::P2psConfig;
 use crate::backbone_to_market::BackboneToMarket;
 use crate::conflation::StepLog;
+use crate::hops::Hops;
 use crate::inspection;
 use crate::intake;
 use crate::ledger;
@@ -60,6 +62,7 @@ pub struct PointToPointServer<I> {
     /// What its clients' numbers begin with.
     first_id: u64,
     pauses: Pauses,
+    hops: Hops,
 }
 
 /// What is read from a consumer at a time: requests of which each may be answered with a whole book.
@@ -145,6 +148,8 @@ impl<I: Inlet> PointToPointServer<I> {
             Arc::clone(&json_counters),
         );
         let watch = intake::IntakeWatch::new(Arc::clone(&counters));
+        let latencies = shard.labelled(&[], |labels| HopLatencies::registered(registry, "p2ps", labels));
+        let hops = Hops::new(latencies, Arc::clone(&counters));
         let mut core = PointToPoint::new(peer, shard.core.clone(), dictionary, counters);
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
@@ -168,6 +173,7 @@ impl<I: Inlet> PointToPointServer<I> {
             describer: Describer::taking_orders(Parameter::ALL),
             first_id: shard.first_id(),
             pauses: Pauses::new(shard.core.silence_timeout),
+            hops,
         })
     }
 
@@ -199,10 +205,21 @@ impl<I: Inlet> PointToPointServer<I> {
     /// What the core is given when something comes from the backbone, and the inlet.
     fn backbone_to_market(&mut self) -> (BackboneToMarket<'_>, &mut I) {
         let PointToPointServer {
-            core, inlet, intake, rssl, websocket, json, streams, commands, pace, ..
+            core,
+            inlet,
+            intake,
+            rssl,
+            websocket,
+            json,
+            streams,
+            commands,
+            pace,
+            hops,
+            ..
         } = self;
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
-        let sink = MarketToClients { rssl: rssl.outbox(), websocket, json, streams, commands, pace };
+        let (rssl, hops) = (rssl.outbox(), Some(hops));
+        let sink = MarketToClients { rssl, websocket, json, streams, commands, pace, hops };
         (BackboneToMarket { core, sink, intake }, inlet)
     }
 
@@ -239,6 +256,7 @@ impl<I: Inlet> PointToPointServer<I> {
         self.intake.renew(now);
         if self.intake.bytes() > 0 {
             self.take_some(now);
+            self.hops.begin_turn(now);
         }
         self.watch.look(now, &self.intake);
     }
@@ -394,6 +412,7 @@ impl<I: Inlet> PointToPointServer<I> {
             websocket::update_services(clients.json, clients.core);
             port.flush(now, clients);
         });
+        self.hops.flushed();
         self.pace.renew();
     }
 
@@ -448,11 +467,13 @@ impl<I: Inlet> PointToPointServer<I> {
 
     fn describe(&mut self, now: Nanos) {
         self.take_orders(now);
-        let PointToPointServer { core, intake, rssl, websocket, describer, first_id, .. } = self;
+        let PointToPointServer { core, intake, rssl, websocket, describer, first_id, hops, .. } = self;
         let first_id = *first_id;
         describer.describe(now, |query| {
-            if query.subject() == Subject::Ledger {
-                return ledger::describe(core);
+            match query.subject() {
+                Subject::Ledger => return ledger::describe(core),
+                Subject::Trace => return hops.traces().answer(now, query, core),
+                Subject::Status => {}
             }
             let rssl_count = rssl.connection_count();
             let websocket_count = websocket.as_ref().map_or(0, WebSocketListener::connection_count);
@@ -473,6 +494,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "users": describe_users(core.gate()),
                 "items": core.item_count(),
                 "intake": intake::describe(now, intake),
+                "hops": hops.to_json(),
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
                 "clients": clients.collect::<Vec<Value>>(),
@@ -588,6 +610,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
 
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
+        self.hops.begin_turn(now);
         if self.pauses.is_over(now) {
             self.core.after_pause(now);
         }
@@ -604,6 +627,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        self.hops.begin_turn(now);
         if self.pauses.is_over(now) {
             self.core.after_pause(now);
         }

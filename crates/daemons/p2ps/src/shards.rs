@@ -8,7 +8,7 @@ use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
 
-use crate::{P2psConfig, ledger};
+use crate::{P2psConfig, ledger, trace};
 
 /// The shards of a server.
 pub struct Shards {
@@ -94,6 +94,7 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
     let mut threads = vec![relay.thread("p2ps")];
     threads.extend(shards.iter().enumerate().map(|(at, status)| status.thread(&format!("p2ps shard {at}"))));
     let (clients_of, relay_too, shards_too) = (shards.clone(), relay.clone(), shards.clone());
+    let shards_traced = shards.clone();
     let described = Described::new(
         threads,
         move |query| {
@@ -113,9 +114,13 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
         },
     );
     // First the relay: what it has sent by then, shards have taken, or it is on its way.
-    described.and_ledger(move || {
+    let described = described.and_ledger(move || {
         let relay = relay_too.ask_ledger()?;
         Ok(ledger::merged(relay, &Status::ask_all(&shards_too, &Query::ledger())?))
+    });
+    described.and_trace(move |query| {
+        let query = Query::trace(query).map_err(StatusError::Query)?;
+        trace::merged(Status::ask_all(&shards_traced, &query)?)
     })
 }
 
@@ -138,7 +143,7 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
         "role": "p2ps",
         "services": relay["services"], "items": relay["items"], "intake": relay["intake"],
         "counts": merged_counts(&relay, &shards),
-        "users": users,
+        "users": users, "hops": merged_hops(&shards),
         "connections": sum("connections"), "websocket_connections": sum("websocket_connections"),
         "shards": shards.iter().enumerate().map(each).collect::<Vec<Value>>(),
     });
@@ -162,6 +167,24 @@ fn merged_counts(relay: &Value, shards: &[Value]) -> Value {
         counts[key] = json!(of_shards.sum::<u64>());
     }
     counts
+}
+
+/// The latencies of each hop: an update counts at each shard that has it.
+fn merged_hops(shards: &[Value]) -> Value {
+    let mut all: Vec<Value> = Vec::new();
+    for hop in shards.iter().filter_map(|shard| shard["hops"].as_array()).flatten() {
+        match all.iter_mut().find(|known| known["hop"] == hop["hop"]) {
+            None => all.push(hop.clone()),
+            Some(known) => {
+                add(known, hop, "sum_ns");
+                let sums = known["buckets"].as_array_mut().into_iter().flatten();
+                for (sum, count) in sums.zip(hop["buckets"].as_array().into_iter().flatten()) {
+                    *sum = json!(sum.as_u64().unwrap_or(0) + count.as_u64().unwrap_or(0));
+                }
+            }
+        }
+    }
+    Value::Array(all)
 }
 
 /// The busiest items of all shards. One that is among the busiest of all is among the busiest of each shard that watches
@@ -299,6 +322,16 @@ mod tests {
         assert_eq!((&unknown["busiest"], &unknown["item"]["watchers"]), (&Value::Null, &json!(1)));
         let nobodys = merged(&query, json!({"counts": {}, "item": null}), vec![shard(0, &[], None)]);
         assert_eq!(nobodys["item"], Value::Null);
+    }
+
+    #[test]
+    fn latencies_of_hops_are_the_sums_of_shards() {
+        let hop =
+            |name: &str, buckets: [u64; 3], sum: u64| json!({"hop": name, "buckets": buckets, "sum_ns": sum});
+        let first = json!({"hops": [hop("backbone", [1, 2, 0], 5)]});
+        let second = json!({"hops": [hop("backbone", [0, 1, 7], 9), hop("p2ps", [1, 0, 0], 1)]});
+        let all = merged_hops(&[first, json!({}), second]);
+        assert_eq!(all, json!([hop("backbone", [1, 3, 7], 14), hop("p2ps", [1, 0, 0], 1)]));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 use client::{DialledConfig, HostPort, Identity};
 use config::Complaint;
 use daemon::ThreadConfig;
+use market::backbone::HopPart;
 use market::distributor::{Balance, DialSpec, DistributorConfig, FlowConfig, PostRoute};
 use server::rssl::RsslConfig;
 
@@ -167,6 +168,10 @@ config::section! {
         /// Where many items are concerned at once, because a provider or a P2PS has gone, so many of them are dealt
         /// with before others are served again.
         cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
+        /// Whether each update carries hop stamps: when this process has read and published it. P2PSs then measure
+        /// how long updates take from hop to hop (docs/guides/trace.md). The clocks of all hosts have to be
+        /// synchronised, by PTP or NTP.
+        hop_stamps: bool = false;
         /// How providers are held back for P2PSs that are behind.
         flow: FlowControlConfig;
         /// Longest time from SIGTERM to the end, for providers to take what waits for them.
@@ -222,6 +227,7 @@ impl SourceDistributorConfig {
                 floor: self.flow.rate_floor_bytes_per_second,
                 patience: Duration::from_millis(self.flow.patience_ms),
             },
+            stamp_bytes: if self.hop_stamps { HopPart::DISTRIBUTOR_BYTES } else { 0 },
             ..DistributorConfig::default()
         }
     }
@@ -248,6 +254,12 @@ mod tests {
             "[[services]]\nname = \"A\"\nid = 1\nposts = \"cache\"\n[[services]]\nname = \"B\"\nid = 2\n";
         let posts = load(file).expect("legal").core().posts;
         assert_eq!((posts["A"], posts["B"]), (PostRoute::Cache, PostRoute::Provider));
+    }
+
+    #[test]
+    fn updates_are_stamped_only_if_that_is_wanted() {
+        let stamp_bytes = |file| load(file).expect("legal").core().stamp_bytes;
+        assert_eq!((stamp_bytes(""), stamp_bytes("hop_stamps = true")), (0, 20));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
 use daemon::{
-    Describer, Facts, LISTED_MAX, Page, Parameter, Query, Status, Subject, UserList, describe_users,
+    Describer, Facts, HopLatencies, LISTED_MAX, Page, Parameter, Query, Stamps, Status, Subject, UserList,
+    describe_users,
 };
 use market::BusyItem;
 use market::distributor::{Distributor, ProviderId, SpoiltItem};
@@ -23,7 +24,7 @@ use units::Nanos;
 use crate::SourceDistributorConfig;
 use crate::dials::{DialOutbox, Dials};
 use crate::ledger;
-use crate::market_to_backbone::{Links, MarketToBackbone};
+use crate::market_to_backbone::{Links, MarketToBackbone, Stamper};
 use crate::rssl_to_market::RsslToMarket;
 
 /// A source distributor on one thread, over any carrier.
@@ -95,6 +96,10 @@ impl<O: Outlet> SourceDistributor<O> {
         if let Some(address) = listener.tls_address()? {
             info!(%address, "encrypted provider connections");
         }
+        let stamper = config.hop_stamps.then(|| Stamper {
+            stamps: Stamps::default(),
+            latencies: HopLatencies::registered(registry, "source_distributor", &[]),
+        });
         Ok(SourceDistributor {
             core,
             users,
@@ -104,7 +109,7 @@ impl<O: Outlet> SourceDistributor<O> {
             dial_outbox: DialOutbox::default(),
             token_space,
             events: Vec::new(),
-            links: Links::default(),
+            links: Links { stamper, ..Links::default() },
             is_held: false,
             describer: Describer::new(PARAMETERS),
         })
@@ -252,7 +257,7 @@ impl<O: Outlet> SourceDistributor<O> {
     }
 
     fn describe(&mut self, now: Nanos) {
-        let SourceDistributor { core, dials, listener, is_held, describer, .. } = self;
+        let SourceDistributor { core, dials, listener, is_held, describer, links, .. } = self;
         let is_held = *is_held;
         describer.describe(now, |query| {
             if query.subject() == Subject::Ledger {
@@ -282,6 +287,9 @@ impl<O: Outlet> SourceDistributor<O> {
             });
             if let Some(busiest) = busiest {
                 document["busiest"] = busiest;
+            }
+            if let Some(stamper) = &links.stamper {
+                document["hops"] = stamper.latencies.to_json();
             }
             document
         });

@@ -1,5 +1,6 @@
 use backbone::Outlet;
-use market::backbone::{LinkDown, StreamMsg};
+use daemon::{Hop, HopLatencies, Stamps};
+use market::backbone::{HopTimes, Kind, LinkDown, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
 use server::{ConnectionId, Outbox};
 use tracing::{info, warn};
@@ -7,7 +8,7 @@ use units::Nanos;
 
 use crate::dials::DialOutbox;
 
-/// What is sent over links.
+/// What is sent over links, and what goes with it.
 #[derive(Default)]
 pub(crate) struct Links {
     /// A message being encoded.
@@ -16,6 +17,25 @@ pub(crate) struct Links {
     pub(crate) work: usize,
     /// Connections of providers that are to be closed.
     pub(crate) dismissed: Vec<ConnectionId>,
+    /// Makes hop stamps, if they are wanted.
+    pub(crate) stamper: Option<Stamper>,
+}
+
+/// Makes hop stamps of updates, and counts how long these took here.
+pub(crate) struct Stamper {
+    pub(crate) stamps: Stamps,
+    pub(crate) latencies: HopLatencies,
+}
+
+impl Stamper {
+    /// What an update carries that leaves in the turn that began at `now`. That is when the socket was read which it came
+    /// from.
+    #[inline]
+    fn stamp(&mut self, now: Nanos) -> HopTimes {
+        let distributor = self.stamps.passage(now, now, 0);
+        self.latencies.observe(Hop::SourceDistributor, distributor.left.saturating_sub(distributor.came), 1);
+        HopTimes { distributor, relay: None }
+    }
 }
 
 /// Work for all links in a turn, once for what arrives and once for what waits.
@@ -47,7 +67,14 @@ impl<O: Outlet> DistributorSink for MarketToBackbone<'_, O> {
 
     #[inline]
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
-        self.outlet.publish(self.now, service, &msg.header(), msg.body);
+        match &mut self.links.stamper {
+            Some(stamper) if msg.kind == Kind::Update => {
+                let part = stamper.stamp(self.now).part();
+                let (stamped, mut room) = (StreamMsg { parts: part.bytes(), ..*msg }, [0; _]);
+                self.outlet.publish(self.now, service, stamped.header_and_parts(&mut room), msg.body);
+            }
+            _ => self.outlet.publish(self.now, service, &msg.header(), msg.body),
+        }
     }
 
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {

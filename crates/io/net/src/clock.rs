@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -96,6 +96,48 @@ pub fn wall_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
+/// Tells the wall time of moments on [`monotonic`], for who stamps messages: the two clocks are compared once a second, so
+/// that a moment that is known costs no call.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock {
+    /// Of the wall clock before the monotonic one.
+    ahead_ns: u64,
+    compared_at: Nanos,
+}
+
+/// How often the clocks are compared.
+const COMPARED_EVERY: Duration = Duration::from_secs(1);
+
+impl WallClock {
+    /// One that knows the difference of now.
+    #[must_use]
+    pub fn new() -> WallClock {
+        let compared_at = monotonic();
+        WallClock { ahead_ns: wall_ns().saturating_sub(compared_at.0), compared_at }
+    }
+
+    /// Compares the clocks again if it is time. To be called in each turn.
+    #[inline]
+    pub fn renew(&mut self, now: Nanos) {
+        if now >= self.compared_at + COMPARED_EVERY {
+            *self = WallClock::new();
+        }
+    }
+
+    /// Nanoseconds since 1970-01-01 UTC at a moment.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, moment: Nanos) -> u64 {
+        moment.0.saturating_add(self.ahead_ns)
+    }
+}
+
+impl Default for WallClock {
+    fn default() -> WallClock {
+        WallClock::new()
+    }
+}
+
 /// A number that differs at each start and on each host, to seed [`units::Rng`]: wall time, process id and
 /// the address-space layout mixed. It is not for secrets.
 #[must_use]
@@ -136,6 +178,20 @@ mod tests {
         owner.set(units::Nanos(9));
         owner.set(units::Nanos(7));
         assert_eq!(clock.now(), units::Nanos(9));
+    }
+
+    #[test]
+    fn a_moment_has_its_wall_time_and_the_clocks_are_compared_once_a_second() {
+        let mut clock = super::WallClock::new();
+        let (before, moment) = (super::wall_ns(), super::monotonic());
+        // Nobody sets the clock of the machine by an hour meanwhile.
+        assert!(clock.at(moment).abs_diff(before) < 3_600_000_000_000);
+        let at = clock.compared_at;
+        clock.renew(units::Nanos(at.0 + 999_999_999));
+        assert_eq!(clock.compared_at, at);
+        clock.renew(units::Nanos(at.0 + 1_000_000_000));
+        assert!(clock.compared_at > at);
+        assert_eq!(clock.at(units::Nanos(u64::MAX)), u64::MAX);
     }
 
     #[test]

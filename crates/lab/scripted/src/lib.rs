@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use backbone::{Inlet, InletCommand, InletEvents};
-use market::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
+use market::backbone::{Features, HopPart, HopTimes, Kind, LinkDown, LinkUp, Passage, StreamMsg};
 use market::p2ps::{SourceId, Topic};
-use net::Ready;
+use net::{Ready, clock};
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter, Info, Service, ServiceState};
 use rwf::{Buffer, DataType, Domain, Msg, Real, RefreshMsg, UpdateMsg};
@@ -43,6 +43,8 @@ struct State {
     name: String,
     is_there: bool,
     sequence: u64,
+    /// Updates carry hop stamps.
+    stamps: bool,
     /// Items, their images, and whether their topic has opened them.
     items: Vec<(String, Vec<u8>)>,
     /// Stream messages that are to come.
@@ -70,6 +72,11 @@ impl Script {
     pub fn serve(&self, items: &[(&str, Vec<u8>)]) {
         let mut state = self.0.borrow_mut();
         state.items = items.iter().map(|(name, image)| ((*name).to_owned(), image.clone())).collect();
+    }
+
+    /// Updates carry hop stamps from now on: of a source distributor that has read and published them at this moment.
+    pub fn stamp(&self) {
+        self.0.borrow_mut().stamps = true;
     }
 
     /// Something is said of the first item.
@@ -128,8 +135,15 @@ impl std::fmt::Debug for Script {
 impl State {
     fn publish(&mut self, kind: Kind, item: u32, body: &[u8]) {
         self.sequence += 1;
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, body };
-        self.coming.push([&msg.header()[..], body].concat());
+        let part = if self.stamps && kind == Kind::Update {
+            let now = clock::wall_ns();
+            Some(HopTimes { distributor: Passage { came: now, left: now }, relay: None }.part())
+        } else {
+            None
+        };
+        let parts = part.as_ref().map_or(&[][..], HopPart::bytes);
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence: self.sequence, item, parts, body };
+        self.coming.push([&msg.header()[..], parts, body].concat());
     }
 
     fn answer(&mut self, msg: &LinkDown<'_>) {
@@ -221,7 +235,14 @@ fn directory(name: &str) -> Vec<u8> {
     };
     let refresh = DirectoryRefresh::publish(0, Filter::ALL, &[service]).expect("unique");
     let body = refresh.to_vec().expect("legal");
-    let msg = StreamMsg { kind: Kind::Directory, instance: INSTANCE, sequence: 1, item: 0, body: &body };
+    let msg = StreamMsg {
+        kind: Kind::Directory,
+        instance: INSTANCE,
+        sequence: 1,
+        item: 0,
+        parts: &[],
+        body: &body,
+    };
     [&msg.header()[..], &body].concat()
 }
 

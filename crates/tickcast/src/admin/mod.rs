@@ -7,6 +7,7 @@
 //! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
 //! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
 //! | `/ledger` | what became of each update, by service, JSON |
+//! | `/trace` | the way of one item from hop to hop, update by update, since the question before, JSON |
 //! | `/disconnect`, with POST | a client's connection is ended, if the configuration allows it |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
@@ -56,6 +57,8 @@ pub(crate) struct Daemon {
     pub(crate) status: Status,
     /// Its ledger.
     pub(crate) ledger: Status,
+    /// The way of an item.
+    pub(crate) trace: Status,
     /// Threads that do not turn.
     pub(crate) health: Check,
     /// Services that are not served.
@@ -87,7 +90,7 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
 }
 
 fn router(registry: Registry, daemon: Daemon) -> Router {
-    let Daemon { status, ledger, health, ready, disconnect } = daemon;
+    let Daemon { status, ledger, trace, health, ready, disconnect } = daemon;
     let orders = move |who, query, headers| disconnect::disconnect(disconnect.clone(), who, query, headers);
     let metrics = move || {
         let text = prometheus::text(&registry.in_use());
@@ -99,6 +102,7 @@ fn router(registry: Registry, daemon: Daemon) -> Router {
         .route("/metrics", get(metrics))
         .route("/ledger", get(move |RawQuery(query)| describe(ledger.clone(), query.unwrap_or_default())))
         .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
+        .route("/trace", get(move |RawQuery(query)| describe(trace.clone(), query.unwrap_or_default())))
         .route("/disconnect", post(orders))
 }
 
@@ -150,7 +154,8 @@ mod tests {
         let check: Check = Arc::new(move || wrong.clone());
         let ledger: Status = Arc::new(|_| Ok(serde_json::json!({ "hops": [] })));
         let status: Status = Arc::new(move |_| Ok(status.clone()));
-        Daemon { status, ledger, health: check.clone(), ready: check, disconnect: None }
+        let trace: Status = Arc::new(|query| Ok(serde_json::json!({ "traced": query })));
+        Daemon { status, ledger, trace, health: check.clone(), ready: check, disconnect: None }
     }
 
     #[test]
@@ -166,6 +171,7 @@ mod tests {
         assert!(fetch(address, "/ready").ends_with("\r\n\r\nready\n"));
         assert!(fetch(address, "/status").ends_with("{\"service\":\"BINANCE\"}"));
         assert!(fetch(address, "/ledger").ends_with("{\"hops\":[]}"));
+        assert!(fetch(address, "/trace?item=A").ends_with("{\"traced\":\"item=A\"}"));
         let metrics = fetch(address, "/metrics");
         assert!(
             metrics.contains("\ntickcast_lbtrm_source_msgs_sent_total{session=\"ab\\\"c\"} 42\n"),

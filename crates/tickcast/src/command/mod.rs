@@ -6,11 +6,13 @@ mod daemons;
 mod feed;
 mod ledger;
 mod topic;
+mod trace;
 
 pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
 pub(crate) use ledger::LedgerArgs;
 pub(crate) use topic::{PublishArgs, SubscribeArgs};
+pub(crate) use trace::TraceArgs;
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
@@ -33,6 +35,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         }),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Config { action } => configuration::run(&action),
     }
 }

@@ -122,7 +122,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let (p2ps, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
     threads.push(DaemonThread::new("feed", replay.heartbeat()));
-    let server = described_server.clone();
+    let (server, traced) = (described_server.clone(), described_server.clone());
     let (ledger_of_distributor, ledger_of_server) = (described_distributor.clone(), described_server.clone());
     let described = Described::new(
         threads,
@@ -139,6 +139,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         let all = [distributor, hops(&ledger_of_server.ledger()?)].concat();
         Ok(json!({ "hops": all }))
     });
+    let described = described.and_trace(move |query| traced.trace(query));
     host::start_admin(&config.admin, registry, &stop, &described)?;
     let replay = {
         let stop = stop.clone();
@@ -193,6 +194,7 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.feed.repeat = args.repeat;
     config.feed.provider.hosts = vec![HostPort::new("127.0.0.1", args.provider_port)];
     config.source_distributor.provider_port = args.provider_port;
+    config.source_distributor.hop_stamps = true;
     // What applications contribute is seen too; the recorded market cannot take it.
     let (name, id) = (config.feed.service.clone(), config.feed.service_id);
     config.source_distributor.services =

@@ -4,6 +4,7 @@
 use crate::terminal::shown;
 use std::collections::BTreeMap;
 
+use counters::table::HopLatency;
 use serde_json::Value;
 
 /// Most entries of a list that are looked at.
@@ -48,6 +49,15 @@ pub(super) struct Role {
     pub(super) clients: Vec<Client>,
     /// `None` until the daemon knows.
     pub(super) busiest: Option<Vec<Busy>>,
+    /// Those of which updates with hop stamps have passed.
+    pub(super) hops: Vec<HopCounts>,
+}
+
+/// How many updates took how long over a hop, since the daemon's start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct HopCounts {
+    pub(super) hop: String,
+    pub(super) buckets: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -136,7 +146,17 @@ fn role(value: &Value) -> Role {
         services: list(&value["services"]).map(service).collect(),
         clients: list(&value["clients"]).filter_map(client).collect(),
         busiest: value["busiest"].as_array().map(|_| list(&value["busiest"]).map(busy).collect()),
+        // Of other buckets it is not known what they stand for.
+        hops: list(&value["hops"])
+            .map(hop)
+            .filter(|hop| hop.buckets.len() == HopLatency::BUCKETS)
+            .take(16)
+            .collect(),
     }
+}
+
+fn hop(value: &Value) -> HopCounts {
+    HopCounts { hop: text(&value["hop"]), buckets: list(&value["buckets"]).map(number).collect() }
 }
 
 fn service(value: &Value) -> Service {

@@ -5,6 +5,7 @@
 //! shown. Only this module has a terminal.
 
 mod app;
+mod hops;
 mod look;
 mod poll;
 mod rows;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::hops::HopRow;
 use super::look::{Busy, Client, Look, Role, ThreadTime};
 
 /// A daemon, by its address.
@@ -42,6 +43,7 @@ pub(super) struct Rows {
     pub(super) services: Vec<ServiceRow>,
     pub(super) clients: Vec<ClientRow>,
     pub(super) items: Vec<ItemRow>,
+    pub(super) hops: Vec<HopRow>,
     /// Clients that match the filter, and all; whether some were not looked at.
     pub(super) matched: u64,
     pub(super) total: u64,
@@ -220,6 +222,11 @@ impl Rows {
         if matches!(&*role.role, "p2ps" | "source-distributor") {
             self.awaits_items |= role.busiest.is_none();
         }
+        for hop in between.before.into_iter().flat_map(|_| &role.hops) {
+            let before =
+                between.before.and_then(|role| role.hops.iter().find(|before| before.hop == hop.hop));
+            self.hops.push(HopRow::of(address, role, hop, before));
+        }
         for item in role.busiest.iter().flatten() {
             let (address, role) = (address.clone(), role.role.clone());
             self.items.push(ItemRow { daemon: place, address, role, item: item.clone() });
@@ -261,6 +268,7 @@ impl Rows {
             })
         };
         json!({
+            "hops": self.hops.iter().map(HopRow::to_json).collect::<Vec<Value>>(),
             "daemons": self.daemons.iter().map(daemon).collect::<Vec<Value>>(),
             "services": self.services.iter().map(service).collect::<Vec<Value>>(),
             "clients": self.clients.iter().map(client).collect::<Vec<Value>>(),

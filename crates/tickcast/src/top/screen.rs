@@ -1,6 +1,7 @@
 //! What a window shows: pure text of what is known, cut to the window by who prints it.
 
 use super::app::{App, Focus, Mode};
+use super::hops::{AtMost, HopRow};
 use super::rows::{ClientRow, DaemonRow, ItemRow, Rows, ServiceRow};
 use super::table::{self, Column, number, text};
 
@@ -24,6 +25,15 @@ const SERVICES: [Column; 6] = [
     text("SOURCE", 2, 16),
     number("ITEMS", 3),
     number("MSGS/S", 6),
+];
+const HOPS: [Column; 7] = [
+    text("HOP", 9, 20),
+    number("UPDATES", 5),
+    number("P50 us", 7),
+    number("P99 us", 8),
+    number("MAX us", 6),
+    text("ROLE", 2, 18),
+    text("AT", 3, 32),
 ];
 const CLIENTS: [Column; 11] = [
     number("BACKLOG", 9),
@@ -91,6 +101,23 @@ fn service(row: &ServiceRow) -> Vec<String> {
     ]
 }
 
+fn hop(row: &HopRow) -> Vec<String> {
+    let at_most = |latency: AtMost| match latency {
+        AtMost::None => "-".to_owned(),
+        AtMost::Us(us) => format!("<={us}"),
+        AtMost::More => ">1s".to_owned(),
+    };
+    vec![
+        row.hop.clone(),
+        row.updates.to_string(),
+        at_most(row.p50),
+        at_most(row.p99),
+        at_most(row.max),
+        row.role.clone(),
+        row.address.clone(),
+    ]
+}
+
 fn client(row: &ClientRow) -> Vec<String> {
     let client = &row.client;
     vec![
@@ -143,6 +170,10 @@ pub(super) fn plain(rows: &Rows, sort: &str, filter: &str) -> Vec<String> {
     let mut lines = table::lines(&DAEMONS, &cells(&rows.daemons, daemon), width);
     lines.push(String::new());
     lines.extend(table::lines(&SERVICES, &cells(&rows.services, service), width));
+    if !rows.hops.is_empty() {
+        lines.push(String::new());
+        lines.extend(table::lines(&HOPS, &cells(&rows.hops, hop), width));
+    }
     lines.extend([String::new(), title]);
     lines.extend(table::lines(&CLIENTS, &cells(&rows.clients, client), width));
     lines.extend([String::new(), items_title(rows)]);
@@ -214,6 +245,11 @@ fn list(app: &App, width: usize, height: usize) -> Vec<String> {
         lines.extend(head_and(services, (height / 5).max(3), |at, line| {
             if is_down[at] { painted(RED, &line) } else { line }
         }));
+    }
+    if height >= 30 && !rows.hops.is_empty() {
+        lines.push(String::new());
+        let hops = table::lines(&HOPS, &cells(&rows.hops, hop), width);
+        lines.extend(head_and(hops, (height / 5).max(7), |_, line| line));
     }
     let left = height.saturating_sub(lines.len());
     let (of_items, of_clients) = match (left >= 14, app.focus) {
@@ -303,6 +339,8 @@ these. STEP is tick (every update) or conflated (the newest values when there is
 CHANGED are streams whose newest values wait for room, CONFLATED updates left out so far.
 BUSY is the share of its time that a thread works; a thread that spins on its sockets
 may be busy with looking. LOST are messages of the backbone since the start.
+HOP says how long updates with hop stamps took since the look before, to the next power
+of two in microseconds (source_distributor.hop_stamps); windows of 30 lines show it.
 ";
 
 #[cfg(test)]
@@ -407,6 +445,28 @@ q quit  h help  Tab clients/items  up/do";
         let shown =
             window(&app, 80, 20).into_iter().find(|line| line.starts_with(REVERSE)).expect("one is chosen");
         assert!(shown.contains("user-157"), "{shown}");
+    }
+
+    #[test]
+    fn hops_are_shown_where_there_is_room_and_updates_have_stamps() {
+        let mut rows = Rows::of(&daemons(), Sort::Backlog);
+        rows.hops.push(HopRow {
+            address: "localhost:14082".to_owned(),
+            role: "p2ps".to_owned(),
+            hop: "backbone".to_owned(),
+            updates: 500,
+            p50: AtMost::Us(64),
+            p99: AtMost::Us(256),
+            max: AtMost::More,
+        });
+        let expected = "\
+HOP       UPDATES  P50 us  P99 us  MAX us  ROLE  AT
+backbone      500    <=64   <=256     >1s  p2ps  localhost:14082";
+        assert!(plain(&rows, "backlog", "").join("\n").contains(&format!("\n\n{expected}\n\n")));
+        let mut app = App::default();
+        app.show(rows);
+        assert!(seen(&app, 140, 30).contains(expected));
+        assert!(!seen(&app, 140, 29).contains("backbone"));
     }
 
     #[test]

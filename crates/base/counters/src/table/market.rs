@@ -99,6 +99,9 @@ counters! {
         intake_bytes: Gauge, "bytes", "Backbone messages that wait because the server is busy.";
         intake_delay_ns: Gauge, "ns", "How long the oldest of them has waited.";
         intake_dropped: Total, "messages", "Backbone messages dropped because too many bytes waited.";
+        hop_stamps_in: Total, "messages", "Updates of watched items with hop stamps.";
+        hop_stamps_refused: Total, "messages", "Updates whose hop stamps were ignored: malformed, or more than an hour away from this host's clock.";
+        hop_clocks_behind: Total, "messages", "Hops of updates that ended before they began, by clocks that are not alike; they count as 0.";
         progress_out: Total, "messages", "Reports to source distributors about how far their streams are taken.";
         held_overflows: Total, "items", "Items asked for again because too many updates were held back for them.";
         requests_refused: Total, "messages", "Item requests answered with a closed stream.";

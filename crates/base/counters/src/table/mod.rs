@@ -6,6 +6,7 @@
 mod client;
 mod connection;
 mod feed;
+mod hops;
 mod lbm;
 mod lbtipc;
 mod lbtrm;
@@ -27,6 +28,7 @@ mod xdp;
 pub use client::{ConsumerSession, DialledConnection, InteractiveSession, ProviderSession, WarmStandby};
 pub use connection::ConnectionCounters;
 pub use feed::Feed;
+pub use hops::HopLatency;
 pub use lbm::{LbmDelivery, LbmSource, LbmrResolver};
 pub use lbtipc::{LbtIpcReceiver, LbtIpcSource};
 pub use lbtrm::{LbtrmNetworks, LbtrmReceiver, LbtrmSource};

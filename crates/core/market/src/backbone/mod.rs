@@ -1,8 +1,10 @@
 //! The messages of the backbone protocol (`docs/protocol/backbone.md`): borrowed values to and from bytes.
 
+mod hops;
 mod link;
 mod stream;
 
+pub use hops::{HopPart, HopTimes, Passage};
 pub use link::{Features, LinkDown, LinkUp};
 pub use stream::{Kind, StreamMsg};
 
@@ -42,6 +44,8 @@ pub enum BackboneError {
     Kind(u8),
     /// More bytes of positions than there are services: bytes.
     Positions(usize),
+    /// Hop stamps of a length that they cannot have: bytes.
+    HopStamps(usize),
     /// A key in full that cannot be read, or is too long to be kept.
     Key(DecodeError),
 }
@@ -58,6 +62,7 @@ impl fmt::Display for BackboneError {
             BackboneError::Positions(bytes) => {
                 write!(f, "backbone positions of {bytes} bytes, {POSITIONS_BYTES_MAX} allowed")
             }
+            BackboneError::HopStamps(bytes) => write!(f, "backbone message with hop stamps of {bytes} bytes"),
             BackboneError::Key(fault) => write!(f, "backbone message: {fault}"),
         }
     }
@@ -123,6 +128,10 @@ impl<'a> Cursor<'a> {
         let len = self.u16()?;
         let key = Key::parse(self.take(len.into())?).map_err(BackboneError::Key)?;
         ItemKey::of(service, domain, &key).map_err(BackboneError::Key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.at >= self.bytes.len()
     }
 
     fn rest(self) -> &'a [u8] {

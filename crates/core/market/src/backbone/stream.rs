@@ -1,6 +1,6 @@
 use rwf::Domain;
 
-use super::{BackboneError, Cursor, VERSION, put_key_in_full};
+use super::{BackboneError, Cursor, HopPart, VERSION, put_key_in_full};
 use crate::key::ItemKey;
 
 /// What a stream message does.
@@ -71,6 +71,8 @@ pub struct StreamMsg<'a> {
     pub sequence: u64,
     /// The item it is about, 0 for none.
     pub item: u32,
+    /// Optional parts of the header, whole words; for most messages there are none. Unknown ones are skipped.
+    pub parts: &'a [u8],
     /// What follows the header.
     pub body: &'a [u8],
 }
@@ -78,6 +80,9 @@ pub struct StreamMsg<'a> {
 impl<'a> StreamMsg<'a> {
     /// Bytes of a header without optional parts.
     pub const HEADER_BYTES: usize = 24;
+
+    /// Bytes of the longest header that is written.
+    pub const HEADER_BYTES_MAX: usize = Self::HEADER_BYTES + HopPart::BYTES_MAX;
 
     /// Reads a message.
     ///
@@ -100,22 +105,34 @@ impl<'a> StreamMsg<'a> {
             instance: u64::from_be_bytes(*head[4..].first_chunk().expect("the header has 24 bytes")),
             sequence: u64::from_be_bytes(*head[12..].first_chunk().expect("the header has 24 bytes")),
             item: u32::from_be_bytes(*head[20..].first_chunk().expect("the header has 24 bytes")),
+            parts: &bytes[Self::HEADER_BYTES..header_bytes],
             body: &bytes[header_bytes..],
         })
     }
 
-    /// The header of this message, without optional parts; the body follows it on the wire.
+    /// The fixed part of this message's header; optional parts and body follow it on the wire.
     #[inline]
     #[must_use]
     pub fn header(&self) -> [u8; StreamMsg::HEADER_BYTES] {
         let mut head = [0; Self::HEADER_BYTES];
         head[0] = VERSION;
         head[1] = self.kind.code();
-        head[3] = (Self::HEADER_BYTES / 4) as u8;
+        head[3] = ((Self::HEADER_BYTES + self.parts.len()) / 4) as u8;
         head[4..12].copy_from_slice(&self.instance.to_be_bytes());
         head[12..20].copy_from_slice(&self.sequence.to_be_bytes());
         head[20..24].copy_from_slice(&self.item.to_be_bytes());
         head
+    }
+
+    /// The header with its optional parts in one piece. Parts that are longer than any that is written are left out.
+    #[inline]
+    #[must_use]
+    pub fn header_and_parts<'b>(&self, into: &'b mut [u8; StreamMsg::HEADER_BYTES_MAX]) -> &'b [u8] {
+        let parts = if self.parts.len() <= HopPart::BYTES_MAX { self.parts } else { &[] };
+        let len = Self::HEADER_BYTES + parts.len();
+        into[..Self::HEADER_BYTES].copy_from_slice(&StreamMsg { parts, ..*self }.header());
+        into[Self::HEADER_BYTES..len].copy_from_slice(parts);
+        &into[..len]
     }
 
     /// The item that an Open names in its body, in the service of the stream.
@@ -151,7 +168,14 @@ mod tests {
     use super::*;
 
     fn message(kind: Kind) -> StreamMsg<'static> {
-        StreamMsg { kind, instance: 0x0102_0304_0506_0708, sequence: 9, item: 10, body: b"\x06\x03IBM" }
+        StreamMsg {
+            kind,
+            instance: 0x0102_0304_0506_0708,
+            sequence: 9,
+            item: 10,
+            parts: &[],
+            body: b"\x06\x03IBM",
+        }
     }
 
     #[test]
@@ -175,9 +199,10 @@ mod tests {
         let msg = message(Kind::Open);
         let mut bytes = msg.header().to_vec();
         bytes[3] = 8;
-        bytes.extend_from_slice(b"\x7f\x05hello\0");
+        let parts = b"\x7f\x05hello\0";
+        bytes.extend_from_slice(parts);
         bytes.extend_from_slice(msg.body);
-        assert_eq!(StreamMsg::parse(&bytes), Ok(msg));
+        assert_eq!(StreamMsg::parse(&bytes), Ok(StreamMsg { parts, ..msg }));
         assert_eq!(msg.opened(1), Ok(ItemKey::named(1, Domain::MARKET_PRICE, b"IBM")));
     }
 

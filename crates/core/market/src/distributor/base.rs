@@ -75,6 +75,8 @@ pub struct DistributorConfig {
     pub link_requests_bytes_max: usize,
     /// When providers are held back for point-to-point servers.
     pub flow: FlowConfig,
+    /// So many bytes are added to each update on its way out: its hop stamps.
+    pub stamp_bytes: usize,
 }
 
 /// Which of several providers of a service is asked for an item.
@@ -124,6 +126,7 @@ impl Default for DistributorConfig {
             gap_numbers_per_turn: 1 << 20,
             link_requests_bytes_max: 64 << 20,
             flow: FlowConfig::default(),
+            stamp_bytes: 0,
         }
     }
 }

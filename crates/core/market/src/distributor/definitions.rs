@@ -128,7 +128,7 @@ impl Suppliers {
         let stream = Stream::new(
             id,
             self.instance,
-            self.config.gap_memory,
+            (self.config.gap_memory, self.config.stamp_bytes),
             Outflow::new(self.config.flow.window_bytes),
             Arc::clone(&self.counters),
         );

@@ -70,6 +70,7 @@ impl Publication {
             instance,
             sequence: self.sequence,
             item: 0,
+            parts: &[],
             body: &self.body,
         });
         true

@@ -17,6 +17,8 @@ pub(super) struct Stream {
     ids: IdPool,
     sent_at: Nanos,
     updates: u64,
+    /// What is added to each update on its way out.
+    stamp_bytes: usize,
     /// How much was sent, for who wants to know how far behind a peer is.
     pub(super) outflow: Outflow,
     counters: Arc<Counters>,
@@ -26,7 +28,7 @@ impl Stream {
     pub(super) fn new(
         service: u16,
         instance: u64,
-        ring_len: usize,
+        (ring_len, stamp_bytes): (usize, usize),
         outflow: Outflow,
         counters: Arc<Counters>,
     ) -> Stream {
@@ -37,6 +39,7 @@ impl Stream {
             ids: IdPool::default(),
             sent_at: Nanos::ZERO,
             updates: 0,
+            stamp_bytes,
             outflow,
             counters,
         }
@@ -64,11 +67,16 @@ impl Stream {
     ) -> u64 {
         let sequence = self.ring.push(item);
         self.sent_at = now;
-        self.updates += u64::from(kind == Kind::Update);
-        let bytes = (StreamMsg::HEADER_BYTES + body.len()) as u64;
+        let is_update = kind == Kind::Update;
+        self.updates += u64::from(is_update);
+        let stamp_bytes = if is_update { self.stamp_bytes } else { 0 };
+        let bytes = (StreamMsg::HEADER_BYTES + stamp_bytes + body.len()) as u64;
         self.counters.stream_bytes_out.add(bytes);
         self.outflow.add(sequence, bytes);
-        sink.publish(self.service, &StreamMsg { kind, instance: self.instance, sequence, item, body });
+        sink.publish(
+            self.service,
+            &StreamMsg { kind, instance: self.instance, sequence, item, parts: &[], body },
+        );
         sequence
     }
 
@@ -77,8 +85,14 @@ impl Stream {
         if self.sent_at <= before {
             self.sent_at = now;
             let sequence = self.sequence();
-            let msg =
-                StreamMsg { kind: Kind::Heartbeat, instance: self.instance, sequence, item: 0, body: &[] };
+            let msg = StreamMsg {
+                kind: Kind::Heartbeat,
+                instance: self.instance,
+                sequence,
+                item: 0,
+                parts: &[],
+                body: &[],
+            };
             sink.publish(self.service, &msg);
         }
     }

@@ -21,6 +21,7 @@ use super::notices::{ServerNotice, UpstreamError};
 use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::Source;
+use super::stamps;
 use super::stream::{Incoming, Order};
 use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use crate::encoding::Encoding;
@@ -312,7 +313,11 @@ impl Instances {
         let (service, item, account) = (stream.service, stream.item(msg.item), stream.account);
         match (msg.kind, item) {
             (Kind::Update, Some(index)) => {
+                let is_stamped = !msg.parts.is_empty() && stamps::begin(items, index, msg, sink);
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
+                if is_stamped {
+                    sink.end_stamped();
+                }
                 Ok(())
             }
             (Kind::Update, None) => {

@@ -58,6 +58,7 @@ mod service_ids;
 mod services;
 mod sink;
 mod sources;
+mod stamps;
 mod stream;
 mod streams;
 mod sweep;
@@ -70,7 +71,7 @@ pub use self::client::{ClientInfo, ClientProfile};
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};
-pub use self::sink::{ServerSink, UpstreamSink};
+pub use self::sink::{ServerSink, StampedUpdate, UpstreamSink};
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 use super::base::{ClientId, SourceId, Watcher};
 use super::notices::ServerNotice;
-use crate::backbone::LinkUp;
+use crate::backbone::{HopTimes, LinkUp};
+use crate::key::ItemKey;
 
 /// What is wanted of the backbone, and what operators should know. All calls are made from inputs, in the order in
 /// which they are to take effect.
@@ -19,6 +20,17 @@ pub trait UpstreamSink {
     fn notice(&mut self, notice: &ServerNotice<'_>);
 }
 
+/// An update with hop stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampedUpdate<'a> {
+    /// Its item, by the service's id that clients see.
+    pub key: ItemKey<'a>,
+    /// Its number in the stream.
+    pub sequence: u64,
+    /// The hops that it has passed.
+    pub hops: HopTimes,
+}
+
 /// Where the server's decisions go, those for clients besides.
 pub trait ServerSink: UpstreamSink {
     /// Sends an RWF message to one client, as it is.
@@ -34,6 +46,13 @@ pub trait ServerSink: UpstreamSink {
         let _ = refused;
         self.fan_out(watchers, msg);
     }
+    /// An update with hop stamps is handled from here to [`ServerSink::end_stamped`]. What is sent in between is because
+    /// of it. An update that has to wait for an image is not sent in between, and later it has no stamps.
+    fn begin_stamped(&mut self, update: &StampedUpdate<'_>) {
+        let _ = update;
+    }
+    /// It is handled.
+    fn end_stamped(&mut self) {}
     /// From now on a client is sent no more than so many bytes a second; 0 for what it takes.
     fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
         let _ = (client, bytes_per_second);

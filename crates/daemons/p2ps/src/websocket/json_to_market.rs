@@ -152,6 +152,7 @@ impl JsonToMarket<'_> {
             streams: self.streams,
             commands: self.commands,
             pace: self.pace,
+            hops: None,
         };
         JsonClient { now, connection, core: self.core, sink }
     }

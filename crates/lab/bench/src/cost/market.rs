@@ -39,14 +39,16 @@ struct Case {
     figure: &'static str,
     clients: u32,
     batch: u32,
+    /// Updates carry hop stamps.
+    stamps: bool,
     turn: fn(&mut Server),
 }
 
 macro_rules! cases {
-    ($( $clients:literal, $batch:literal: $turn:ident; )+) => {
+    ($( $clients:literal, $what:literal, $batch:literal: $turn:ident; )+) => {
         const CASES: &[Case] = &[$(
-            Case { figure: concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients),
-                clients: $clients, batch: $batch, turn: $turn },
+            Case { figure: concat!("p2ps turn, ", $what, ": ", $batch, ", clients: ", $clients),
+                clients: $clients, batch: $batch, stamps: $what.len() > "updates".len(), turn: $turn },
         )+];
 
         $(
@@ -69,7 +71,7 @@ macro_rules! cases {
             ("counted_image_86_23_plain", MERGES[1].figure),
             ("counted_image_86_23_ripples", MERGES[2].figure),
             ("counted_image_300_23", MERGES[3].figure),
-            $( (stringify!($turn), concat!("p2ps turn, updates: ", $batch, ", clients: ", $clients)), )+
+            $( (stringify!($turn), concat!("p2ps turn, ", $what, ": ", $batch, ", clients: ", $clients)), )+
         ];
     };
 }
@@ -115,11 +117,14 @@ merges! {
 }
 
 cases! {
-    0, 16: counted_p2ps_0_16;
-    1, 1: counted_p2ps_1_1;
-    1, 64: counted_p2ps_1_64;
-    16, 1: counted_p2ps_16_1;
-    16, 64: counted_p2ps_16_64;
+    0, "updates", 16: counted_p2ps_0_16;
+    1, "updates", 1: counted_p2ps_1_1;
+    1, "stamped updates", 1: counted_p2ps_stamped_1_1;
+    1, "updates", 64: counted_p2ps_1_64;
+    1, "stamped updates", 64: counted_p2ps_stamped_1_64;
+    16, "updates", 1: counted_p2ps_16_1;
+    16, "updates", 64: counted_p2ps_16_64;
+    16, "stamped updates", 64: counted_p2ps_stamped_16_64;
 }
 
 /// Plays all cases; tells how many updates each counted function has taken part in.
@@ -365,6 +370,9 @@ impl Server {
         }
         server.until_heard(case.clients * ITEMS, Server::turn)?;
         server.heard = 0;
+        if case.stamps {
+            server.feed.stamp();
+        }
         Ok(server)
     }
 

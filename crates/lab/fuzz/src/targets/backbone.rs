@@ -1,4 +1,4 @@
-use market::backbone::{LinkDown, LinkUp, StreamMsg};
+use market::backbone::{HopTimes, LinkDown, LinkUp, StreamMsg};
 
 use crate::Outcome;
 
@@ -34,9 +34,14 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
 fn stream(message: &[u8]) -> Outcome {
     let parsed = StreamMsg::parse(message);
     if let Ok(msg) = parsed {
-        let again = [&msg.header()[..], msg.body].concat();
+        let again = [&msg.header()[..], msg.parts, msg.body].concat();
         assert_eq!(StreamMsg::parse(&again), Ok(msg));
+        if let Ok(Some(hops)) = HopTimes::of(msg.parts) {
+            assert_eq!(HopTimes::of(hops.part().bytes()), Ok(Some(hops)));
+        }
         assert!(msg.opened(1).is_ok_and(|key| key.name.len() < msg.body.len()) || msg.opened(1).is_err());
     }
-    Outcome::of(&parsed, |msg| (msg.kind, msg.opened(1).is_ok()))
+    Outcome::of(&parsed, |msg| {
+        (msg.kind, msg.opened(1).is_ok(), HopTimes::of(msg.parts).map(|hops| hops.is_some()))
+    })
 }

@@ -133,7 +133,7 @@ impl Relay {
         sink: &mut S,
         input: impl FnOnce(&mut PointToPoint, &mut ToShards<'_, S>) -> R,
     ) -> R {
-        let result = input(&mut self.core, &mut ToShards { published: &mut self.published, sink });
+        let result = input(&mut self.core, &mut ToShards::new(&mut self.published, sink));
         if self.core.services_version() != self.published.services_version() {
             self.published.publish_services(now, &self.core, sink);
         }
@@ -259,7 +259,7 @@ impl Relay {
     /// Reports to the instances what was taken, if it is time.
     #[inline]
     pub fn report_progress(&mut self, now: Nanos, sink: &mut impl RelaySink) {
-        self.core.report_progress(now, &mut ToShards { published: &mut self.published, sink });
+        self.core.report_progress(now, &mut ToShards::new(&mut self.published, sink));
     }
 
     /// What goes on with instances that are lost has ended: their private streams, and posts that nobody will answer.
@@ -301,12 +301,7 @@ impl Relay {
     pub fn on_shard_closed(&mut self, now: Nanos, shard: PeerId, sink: &mut impl RelaySink) {
         self.published.remove(shard);
         for (instance, number, domain) in self.conversations.take_those_of(shard) {
-            conversations::close(
-                instance,
-                number,
-                domain,
-                &mut ToShards { published: &mut self.published, sink },
-            );
+            conversations::close(instance, number, domain, &mut ToShards::new(&mut self.published, sink));
         }
         self.take(now, sink, |core, sink| core.on_client_closed(now, ClientId(shard.0), sink));
     }
@@ -374,7 +369,7 @@ impl Relay {
             sink.to_shard(shard, &LinkDown::ItemStatus { key, status: &status });
             return;
         }
-        let mut to = ToShards { published: &mut self.published, sink };
+        let mut to = ToShards::new(&mut self.published, sink);
         if items.cleanups.is_busy() {
             items.find_settled(key, &mut to);
         }
@@ -435,7 +430,7 @@ impl Relay {
                     );
                 }
                 let msg = LinkUp::ClientMessage { conversation, key, message };
-                let mut to = ToShards { published: &mut self.published, sink };
+                let mut to = ToShards::new(&mut self.published, sink);
                 send_to_instance(&sources.instances, instance, msg, &mut to);
             }
             Err((code, text)) => {
@@ -464,7 +459,7 @@ impl Relay {
         let private = Private { instance, service, domain: asked.domain, streaming: asked.streaming };
         let conversation = self.conversations.open((shard, conversation), private);
         let msg = LinkUp::PrivateRequest { service, conversation, request };
-        let mut to = ToShards { published: &mut self.published, sink };
+        let mut to = ToShards::new(&mut self.published, sink);
         send_to_instance(&sources.instances, instance, msg, &mut to);
     }
 

@@ -5,11 +5,11 @@ use rdm::directory::{DirectoryRefresh, Filter};
 use rwf::{MsgClass, RefreshMsg, StatusMsg, StreamState, peek};
 use units::Nanos;
 
-use crate::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
+use crate::backbone::{HopTimes, Kind, LinkDown, LinkUp, StreamMsg};
 use crate::distributor::PeerId;
 use crate::key::{ItemKey, OwnedKey};
 use crate::p2ps::base::{ClientId, SourceId, Watcher};
-use crate::p2ps::sink::{ServerSink, UpstreamSink};
+use crate::p2ps::sink::{ServerSink, StampedUpdate, UpstreamSink};
 use crate::p2ps::{PointToPoint, ServerNotice};
 
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub trait RelaySink: UpstreamSink {
     fn open_stream(&mut self, service: u16, name: &str);
     /// A service is no longer published.
     fn close_stream(&mut self, service: u16);
-    /// Sends a message of a service's stream to all shards.
+    /// Sends a message of a service's stream to all shards. The hop stamps of an update are among its optional parts, to
+    /// be sent on.
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>);
     /// Sends a directory to all shards.
     fn publish_directory(&mut self, msg: &StreamMsg<'_>);
@@ -129,6 +130,7 @@ impl Published {
             instance: self.instance,
             sequence: self.directory_sequence,
             item: 0,
+            parts: &[],
             body: &self.directory,
         });
     }
@@ -143,13 +145,22 @@ impl Published {
     }
 
     #[inline]
-    fn publish(&mut self, kind: Kind, item: i32, body: &[u8], sink: &mut impl RelaySink) {
+    fn publish(
+        &mut self,
+        kind: Kind,
+        item: i32,
+        (hops, body): (Option<HopTimes>, &[u8]),
+        sink: &mut impl RelaySink,
+    ) {
         let Some(Some(watched)) = self.watched.get(item as usize) else { return };
         let (service, instance) = (watched.key.service, self.instance);
         let sequence = self.sequence_mut(service);
         *sequence += 1;
-        let msg = StreamMsg { kind, instance, sequence: *sequence, item: item as u32, body };
-        sink.publish(service, &msg);
+        let msg = StreamMsg { kind, instance, sequence: *sequence, item: item as u32, parts: &[], body };
+        match hops {
+            None => sink.publish(service, &msg),
+            Some(hops) => sink.publish(service, &StreamMsg { parts: hops.part().bytes(), ..msg }),
+        }
     }
 }
 
@@ -214,6 +225,14 @@ impl Published {
 pub(super) struct ToShards<'a, S> {
     pub(super) published: &'a mut Published,
     pub(super) sink: &'a mut S,
+    /// Those of the update that is handled.
+    hops: Option<HopTimes>,
+}
+
+impl<'a, S> ToShards<'a, S> {
+    pub(super) fn new(published: &'a mut Published, sink: &'a mut S) -> ToShards<'a, S> {
+        ToShards { published, sink, hops: None }
+    }
 }
 
 impl<S: RelaySink> ToShards<'_, S> {
@@ -230,7 +249,7 @@ impl<S: RelaySink> ToShards<'_, S> {
                 self.sink.to_shard(PeerId(watcher.client.0), &image);
             }
         } else {
-            self.published.publish(Kind::Refresh, item, bytes, self.sink);
+            self.published.publish(Kind::Refresh, item, (None, bytes), self.sink);
         }
         if msg.complete && msg.state.stream != StreamState::Open {
             self.published.leave_all(watchers);
@@ -258,14 +277,22 @@ impl<S: RelaySink> ServerSink for ToShards<'_, S> {
         }
     }
 
+    fn begin_stamped(&mut self, update: &StampedUpdate<'_>) {
+        self.hops = Some(update.hops);
+    }
+
+    fn end_stamped(&mut self) {
+        self.hops = None;
+    }
+
     /// The watchers are streams of one item.
     #[inline]
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         let (Some(first), Ok(head)) = (watchers.first(), peek(msg)) else { return };
         let item = first.stream_id;
         match head.class {
-            MsgClass::Update => self.published.publish(Kind::Update, item, msg, self.sink),
-            MsgClass::Generic => self.published.publish(Kind::Generic, item, msg, self.sink),
+            MsgClass::Update => self.published.publish(Kind::Update, item, (self.hops, msg), self.sink),
+            MsgClass::Generic => self.published.publish(Kind::Generic, item, (None, msg), self.sink),
             MsgClass::Refresh => self.refresh(watchers, item, msg),
             MsgClass::Status => self.status(watchers, item, msg),
             // Shards get what else there is from the relay itself.

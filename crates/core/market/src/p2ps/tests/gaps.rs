@@ -302,7 +302,8 @@ fn losses_are_told_with_service_instance_and_number_a_few_at_once_and_the_rest_t
     let mut told = Losses::default();
     // Each message behind three that are lost.
     for sequence in (5..=85).step_by(4) {
-        let msg = StreamMsg { kind: Kind::Heartbeat, instance: INSTANCE, sequence, item: 0, body: &[] };
+        let msg =
+            StreamMsg { kind: Kind::Heartbeat, instance: INSTANCE, sequence, item: 0, parts: &[], body: &[] };
         bench.core.on_stream_message(bench.now, STREAM, &msg.header(), &mut told).expect("accepted");
     }
     let line = |messages, gaps| {

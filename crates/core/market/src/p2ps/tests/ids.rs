@@ -91,8 +91,14 @@ fn a_service_whose_id_has_changed_is_the_same_to_clients() {
     let refresh = refresh(&[(22, 7)]);
     bench.link(NEXT, &LinkDown::Image { item: 4, after: 3, key: Bench::theirs("IBM"), refresh: &refresh });
     assert_eq!(bench.took(), ["1/5: refresh ok 22=7"]);
-    let msg =
-        StreamMsg { kind: Kind::Update, instance: NEXT, sequence: 4, item: 4, body: &update(&[(22, 8)]) };
+    let msg = StreamMsg {
+        kind: Kind::Update,
+        instance: NEXT,
+        sequence: 4,
+        item: 4,
+        parts: &[],
+        body: &update(&[(22, 8)]),
+    };
     let bytes = [&msg.header()[..], msg.body].concat();
     bench.core.on_stream_message(bench.now, NEXT_STREAM, &bytes, &mut bench.log).expect("accepted");
     assert_eq!(bench.took(), ["1/5: update 22=8"]);
@@ -128,7 +134,8 @@ fn each_side_sees_its_own_id_in_all_that_names_the_service() {
     );
     let suspect = status_of(7, StreamState::Open);
     down(&mut bench.core, &LinkDown::ItemStatus { key: Bench::theirs("IBM"), status: &suspect }, &mut both);
-    let gap = StreamMsg { kind: Kind::Heartbeat, instance: NEXT, sequence: 9, item: 0, body: &[] };
+    let gap =
+        StreamMsg { kind: Kind::Heartbeat, instance: NEXT, sequence: 9, item: 0, parts: &[], body: &[] };
     bench.core.on_stream_message(T0, NEXT_STREAM, &gap.header(), &mut both).expect("accepted");
     assert_eq!(both.0, [7], "the question about the gap");
     let ids = 4_u32.to_be_bytes();

@@ -8,6 +8,7 @@ mod directories;
 mod due;
 mod front;
 mod gaps;
+mod hops;
 mod ids;
 mod inspection;
 mod kept;
@@ -117,6 +118,13 @@ fn describe(bytes: &[u8]) -> String {
 }
 
 impl ServerSink for Log {
+    fn begin_stamped(&mut self, update: &StampedUpdate<'_>) {
+        let (name, hops) = (String::from_utf8_lossy(update.key.name), update.hops.distributor);
+        self.0.push(format!("stamped {name} {}: {} to {}", update.sequence, hops.came, hops.left));
+    }
+    fn end_stamped(&mut self) {
+        self.0.push("end of stamped".to_owned());
+    }
     fn send(&mut self, client: ClientId, msg: &[u8]) {
         let stream = Msg::parse(msg).expect("an RWF message").stream_id();
         self.0.push(format!("{}/{stream}: {}", client.0, describe(msg)));
@@ -301,7 +309,8 @@ impl Bench {
     fn directory(&mut self, source: SourceId, instance: u64, services: &[Definition]) {
         let body =
             DirectoryRefresh::publish(0, Filter::ALL, services).expect("unique").to_vec().expect("legal");
-        let msg = StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, body: &body };
+        let msg =
+            StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, parts: &[], body: &body };
         let bytes = [&msg.header()[..], &body].concat();
         self.core.on_stream_message(self.now, source, &bytes, &mut self.log).expect("accepted");
     }
@@ -347,7 +356,7 @@ impl Bench {
     }
 
     fn stream(&mut self, kind: Kind, sequence: u64, item: u32, body: &[u8]) {
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence, item, body };
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence, item, parts: &[], body };
         let bytes = [&msg.header()[..], body].concat();
         self.core.on_stream_message(self.now, STREAM, &bytes, &mut self.log).expect("accepted");
     }
@@ -735,7 +744,7 @@ fn too_many_held_updates_ask_for_a_later_image() {
 fn messages_that_are_not_of_the_protocol_are_counted_and_skipped() {
     let mut bench = Bench::watching();
     assert!(bench.core.on_stream_message(T0, STREAM, &[9; 30], &mut bench.log).is_err());
-    let other = StreamMsg { kind: Kind::Update, instance: 5, sequence: 2, item: 1, body: &[] };
+    let other = StreamMsg { kind: Kind::Update, instance: 5, sequence: 2, item: 1, parts: &[], body: &[] };
     assert!(bench.core.on_stream_message(T0, STREAM, &other.header(), &mut bench.log).is_err());
     assert!(bench.core.on_link_message(T0, INSTANCE, &[1], &mut bench.log).is_err());
     assert_eq!(bench.counters.messages_refused.get(), 3);

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use rdm::post::post;
 use rwf::{AckMsg, GenericMsg, PostMsg};
 
+use super::hops::{HOPS, stamped};
 use super::*;
+use crate::backbone::HopTimes;
 use crate::distributor::PeerId;
 use crate::p2ps::relay::{Relay, RelaySink};
 
@@ -34,7 +36,7 @@ impl RelaySink for Out {
         self.down.push_back((None, Down::Closed));
     }
     fn publish(&mut self, _: u16, msg: &StreamMsg<'_>) {
-        self.down.push_back((None, Down::Stream([&msg.header()[..], msg.body].concat())));
+        self.down.push_back((None, Down::Stream([&msg.header()[..], msg.parts, msg.body].concat())));
     }
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
         self.down.push_back((None, Down::Directory([&msg.header()[..], msg.body].concat())));
@@ -86,6 +88,12 @@ impl ServerSink for ShardOut {
     }
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         self.log.fan_out(watchers, msg);
+    }
+    fn begin_stamped(&mut self, update: &StampedUpdate<'_>) {
+        self.log.begin_stamped(update);
+    }
+    fn end_stamped(&mut self) {
+        self.log.end_stamped();
     }
 }
 
@@ -154,7 +162,8 @@ impl Relayed {
         self.relay.on_source(self.now, directory, Topic::Directory, instance, &mut self.out);
         let body = DirectoryRefresh::publish(0, Filter::ALL, &[definition(true)]);
         let body = body.expect("unique").to_vec().expect("legal");
-        let msg = StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, body: &body };
+        let msg =
+            StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, parts: &[], body: &body };
         let bytes = [&msg.header()[..], &body].concat();
         self.relay.on_stream_message(self.now, directory, &bytes, &mut self.out).expect("accepted");
         self.relay.on_link_up(self.now, instance, &mut self.out);
@@ -176,9 +185,21 @@ impl Relayed {
     }
 
     fn stream(&mut self, kind: Kind, sequence: u64, item: u32, body: &[u8]) {
-        let msg = StreamMsg { kind, instance: INSTANCE, sequence, item, body };
+        let msg = StreamMsg { kind, instance: INSTANCE, sequence, item, parts: &[], body };
         let bytes = [&msg.header()[..], body].concat();
         self.relay.on_stream_message(self.now, STREAM, &bytes, &mut self.out).expect("accepted");
+        self.carry();
+    }
+
+    fn stamped(&mut self, sequence: u64, item: u32, hops: HopTimes, body: &[u8]) {
+        self.relay
+            .on_stream_message(
+                self.now,
+                STREAM,
+                &stamped(sequence, item, hops.part().bytes(), body),
+                &mut self.out,
+            )
+            .expect("accepted");
         self.carry();
     }
 
@@ -405,4 +426,24 @@ fn what_is_no_message_of_a_shard_is_refused() {
     assert!(all.relay.on_shard_message(all.now, PeerId(0), &[1, 200], &mut all.out).is_err());
     all.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
     assert_eq!(all.took().len(), 2);
+}
+
+#[test]
+fn shards_get_the_stamps_of_an_update_and_of_no_other_message() {
+    let mut all = Relayed::watching();
+    all.stamped(2, 1, HOPS, &update(&[(22, 2)]));
+    let took: Vec<String> = all.took();
+    assert_eq!(
+        took,
+        [
+            "stamped IBM 1: 10 to 15",
+            "1/5: update 22=2",
+            "end of stamped",
+            "stamped IBM 1: 10 to 15",
+            "2/9: update 22=2",
+            "end of stamped"
+        ]
+    );
+    all.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(all.took(), ["1/5: update 22=3", "2/9: update 22=3"]);
 }

@@ -41,7 +41,8 @@ impl Bench {
     }
 
     fn comes(&mut self, id: u16, sequence: u64) {
-        let msg = StreamMsg { kind: Kind::Heartbeat, instance: INSTANCE, sequence, item: 0, body: &[] };
+        let msg =
+            StreamMsg { kind: Kind::Heartbeat, instance: INSTANCE, sequence, item: 0, parts: &[], body: &[] };
         let source = Bench::source_of(id);
         self.core.on_stream_message(self.now, source, &msg.header(), &mut self.log).expect("accepted");
     }

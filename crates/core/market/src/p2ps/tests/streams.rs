@@ -176,7 +176,7 @@ impl UpstreamSink for Raw {
 }
 
 fn streamed(bench: &mut Bench, sequence: u64, body: &[u8]) -> Vec<Vec<u8>> {
-    let msg = StreamMsg { kind: Kind::Update, instance: INSTANCE, sequence, item: 1, body };
+    let msg = StreamMsg { kind: Kind::Update, instance: INSTANCE, sequence, item: 1, parts: &[], body };
     let bytes = [&msg.header()[..], body].concat();
     let mut raw = Raw::default();
     bench.core.on_stream_message(bench.now, STREAM, &bytes, &mut raw).expect("accepted");
