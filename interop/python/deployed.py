@@ -25,6 +25,17 @@ def within_limit(call):
     return result['value']
 
 
+def session_of(data, host, user='python'):
+    """A session of the package `data` with the installation at `host`, not open yet."""
+    return data.session.platform.Definition(
+        app_key='none',
+        deployed_platform_host=host,
+        deployed_platform_username=user,
+        dacs_application_id='256',
+        dacs_position='127.0.0.1/net',
+    ).get_session()
+
+
 def rows(frame):
     """{item: {field: value}} of a data frame."""
     return {row['Instrument']: {k: v for k, v in row.items() if k != 'Instrument'} for row in frame.to_dict('records')}
@@ -64,13 +75,7 @@ def main(package, host, fields, *names):
     data = importlib.import_module(package + '.data')
     pricing = importlib.import_module(package + '.data.content.pricing')
     delivery = importlib.import_module(package + '.data.delivery')
-    session = data.session.platform.Definition(
-        app_key='none',
-        deployed_platform_host=host,
-        deployed_platform_username='python',
-        dacs_application_id='256',
-        dacs_position='127.0.0.1/net',
-    ).get_session()
+    session = session_of(data, host)
     session.open()
     data.session.set_default(session)
     fields, items = fields.split(','), list(items)

@@ -48,10 +48,7 @@ class Item:
         return {'item': self.name, 'domain': self.domain}
 
     def on_refresh(self, message):
-        if message.get('ClearCache', True):
-            self.fields, self.entries = {}, {}
-        self.state = message['State']
-        self.merge(message)
+        self.apply(message)
         tell('refresh', **self.where(), seq=number(message), complete=message.get('Complete', True), state=state(self.state))
 
     def on_update(self, message):
@@ -61,6 +58,14 @@ class Item:
     def on_status(self, message):
         self.state = message.get('State', self.state)
         tell('status', **self.where(), state=state(self.state), code=self.state.get('Code'), text=self.state.get('Text'))
+
+    def apply(self, message):
+        """Of a refresh or an update."""
+        if message['Type'] == 'Refresh':
+            if message.get('ClearCache', True):
+                self.fields, self.entries = {}, {}
+            self.state = message['State']
+        self.merge(message)
 
     def merge(self, message):
         self.fields.update(message.get('Fields', {}))
@@ -75,9 +80,11 @@ class Item:
             else:
                 self.entries.setdefault(key, {}).update(entry.get('Fields', {}))
 
+    def values(self):
+        return {'entries': self.entries} if self.domain == DOMAINS['MarketByPrice'] else {'fields': self.fields}
+
     def final(self):
-        image = {'entries': self.entries} if self.domain == DOMAINS['MarketByPrice'] else {'fields': self.fields}
-        tell('final', **self.where(), state=state(self.state), **image)
+        tell('final', **self.where(), state=state(self.state), **self.values())
 
 
 def number(message):
@@ -106,7 +113,7 @@ class Client:
 
     def log_in(self):
         elements = {'ApplicationId': '256', 'Position': '127.0.0.1/net'}
-        self.send({'ID': LOGIN_ID, 'Domain': 'Login', 'Key': {'Name': 'python', 'Elements': elements}})
+        self.send({'ID': LOGIN_ID, 'Domain': 'Login', 'Key': {'Name': self.args.user, 'Elements': elements}})
         frame = read_frame(self.socket.recv())
         if len(frame) != 1 or frame[0].get('ID') != str(LOGIN_ID):
             raise Failure('the first frame is not the answer to the login alone: %s' % frame)
@@ -184,6 +191,7 @@ def main():
     parser.add_argument('--host', required=True, help='HOST:PORT')
     parser.add_argument('--item', action='append', required=True, help='DOMAIN:NAME, domain 6 or 8')
     parser.add_argument('--service', help='else the default service')
+    parser.add_argument('--user', default='python')
     parser.add_argument('--protocol', default='tr_json2')
     parser.add_argument('--until', help='the end: when this file is there')
     parser.add_argument('--batch', action='store_true', help='one request for all items of a domain')

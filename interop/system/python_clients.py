@@ -36,12 +36,12 @@ def python():
 class PlainClient(Consumer):
     """interop/python/plain.py. It watches until `finish`."""
 
-    def __init__(self, name, server, directory, items=ITEMS, options=()):
+    def __init__(self, name, server, directory, items=ITEMS, options=(), is_conflated=False):
         self.until = os.path.join(directory, name + '.until')
         words = [python(), os.path.join(FOLDER, 'plain.py'), '--host', server, '--until', self.until, *options]
         for item, domain in items:
             words += ['--item', '%d:%s' % (domain, item)]
-        super().__init__(name, words, directory, items)
+        super().__init__(name, words, directory, items, is_conflated)
 
     def finish(self):
         """(exit status, {(item, domain): final line})"""

@@ -1,14 +1,15 @@
 """`tickcast demo`, what a person tries first, with applications on the unmodified EMA library."""
 
 import os
+import re
 import subprocess
 import unittest
 
 import expected
 import java_tools
-from daemons import wait_at
+from daemons import binary, wait_at
 from ports import free_ports
-from process import ROOT, wait_until
+from process import ROOT, WATCHDOG_S, wait_until
 from system_test import SystemTest
 
 OTHER_JAVA = os.path.join(ROOT, '..', 'shared', 'interop', 'java')
@@ -90,6 +91,56 @@ class AsFastAsItGoes(SystemTest):
 
     def test_the_images_afterwards_are_right_with_the_backbone_in_memory(self):
         self.assert_finished_well(self.clients['in-process'])
+
+
+class SlowReader(SystemTest):
+    """`--slow-reader`: the demo says what becomes of a client that stands still; the others go on."""
+
+    LINES = (
+        'slow reader: reads, and is sent every update',
+        'slow reader: stands still',
+        'slow reader: updates are conflated: ',
+        'slow reader: reads again. ',
+        'slow reader: it is told: updates are conflated, because this client reads too slowly: ',
+        'slow reader: it is told: every update is sent again, ',
+    )
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        cls.demo = system.demo('--loop', '--speed', '5', '--slow-reader')
+        cls.other = system.native(cls.demo, is_conflated=True)
+        # What the sockets hold fills first, as fast as the feed plays.
+        conflated = lambda: cls.LINES[2] in cls.demo.out()
+        wait_until(conflated, 'the client that stands still is conflated', [cls.demo, cls.other], timeout_s=240)
+        positions = cls.other.look().positions()
+        moved = lambda: all(number > (positions[key] or 0) for key, number in cls.other.look().positions().items() if number)
+        wait_until(moved, 'the other client goes on', [cls.demo, cls.other])
+        cls.status = cls.demo.status()
+        for line in cls.LINES:
+            cls.demo.wait_says(line)
+        cls.demo.wait_says('slow reader: every update is sent again. ')
+        words = [binary(), 'ledger', '127.0.0.1:%d' % cls.demo.admin.port]
+        cls.ledger = subprocess.run(words, capture_output=True, text=True, timeout=2 * WATCHDOG_S)
+        cls.ends = cls.other.end(), cls.demo.end()
+
+    def test_each_change_is_a_line_in_its_order(self):
+        out = self.demo.out()
+        places = [out.find(line) for line in self.LINES]
+        self.assertNotIn(-1, places)
+        self.assertEqual(places, sorted(places), out)
+
+    def test_updates_were_left_out_and_nothing_is_unexplained(self):
+        line = next(line for line in self.demo.out().splitlines() if 'slow reader: every update is sent again' in line)
+        self.assertGreater(int(re.search(r'(\d+) updates were left out', line)[1]), 0)
+        self.assertEqual((self.ledger.returncode, self.ledger.stdout.splitlines()[-1]), (0, 'balanced'), self.ledger)
+
+    def test_it_is_found_by_its_user(self):
+        users = [client['user'] for client in self.status['p2ps']['clients']]
+        self.assertEqual(users.count('slow-reader'), 1)
+
+    def test_the_other_client_is_undisturbed_and_all_ends_well(self):
+        self.assertEqual((self.ends, self.other.faults(), len(self.other.seen('connected'))), ((0, 0), {}, 1))
 
 
 class InMemory(SystemTest):

@@ -96,6 +96,15 @@ pub fn delay_acknowledgements(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_tcp_quickack(false)
 }
 
+/// Bounds what the socket takes of bytes that cannot be sent yet, by about so many (`TCP_NOTSENT_LOWAT`). Without a
+/// bound it takes what its buffer holds, which is some MiB by default.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    SockRef::from(stream).set_tcp_notsent_lowat(bytes)
+}
+
 /// The kernel takes no longer times of keep-alive than 32,767 seconds.
 const ACTIVITY_SECONDS_MAX: u64 = 32_000;
 
@@ -258,6 +267,29 @@ mod tests {
             }
         };
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    /// How much a socket takes for a peer that does not read.
+    fn taken(unsent_limit: Option<u32>) -> usize {
+        let listener = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = connect(listener.local_addr().unwrap()).unwrap();
+        while !connected(&stream).unwrap() {}
+        unsent_limit.into_iter().for_each(|bytes| set_unsent_limit(&stream, bytes).unwrap());
+        let mut taken = 0;
+        loop {
+            match write(&stream, &[7; 1_024]).unwrap() {
+                Moved::Bytes(count) => taken += count,
+                // What is under way gives room.
+                _ if unacknowledged(&stream).unwrap().under_way > 0 => {}
+                _ => return taken,
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_with_a_limit_takes_little_that_cannot_be_sent() {
+        let (all, limited) = (taken(None), taken(Some(16_384)));
+        assert!(limited < all / 2, "{limited} of {all}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `tickcast demo`: the whole system in one process.
 
 mod counts;
+mod lines;
+mod slow_reader;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -58,6 +60,9 @@ pub(crate) struct DemoArgs {
     /// What carries the backbone: reliable multicast on the loopback interface, or memory.
     #[arg(long, value_enum, default_value = "multicast")]
     backbone: Backbone,
+    /// Adds a client that reads for 10 s, stands still for 20 s or more, and so on, and says what becomes of it.
+    #[arg(long)]
+    slow_reader: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -120,6 +125,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let (distributor, described_distributor) =
         start("distributor", |role, ready| role::source_distributor(role, ready))?;
     let (p2ps, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
+    let served = described_server.clone();
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
     threads.push(DaemonThread::new("feed", replay.heartbeat()));
     let (server, traced) = (described_server.clone(), described_server.clone());
@@ -149,6 +155,9 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
 
     introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
     let mut threads = vec![distributor, p2ps, replay];
+    if args.slow_reader {
+        threads.push(slow_reader::start(args.rssl_port, &config.feed.service, served, stop.clone())?);
+    }
     let shown = show(&stop, registry, args.repeat, &threads);
     stop.stop();
     let ended: Result<(), Failure> = threads.drain(..).try_for_each(join);
@@ -203,6 +212,9 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.p2ps.websocket_port = args.websocket_port;
     config.p2ps.conflated_intervals_ms = vec![100, 200, 500, 1_000, 5_000];
     config.admin.port = Some(args.admin_port);
+    if args.slow_reader {
+        slow_reader::configure(&mut config.p2ps);
+    }
     // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
     let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
     config.messaging.resolver.multicast_port = resolver_port as u16;
@@ -286,9 +298,7 @@ fn show(stop: &Stop, registry: &Registry, repeats: bool, threads: &[Thread]) -> 
         let now = Counts::read(registry);
         let line = now.line(&before, interval, repeats);
         before = now;
-        let mut out = io::stdout().lock();
-        let written = if is_terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
-        written.and_then(|()| out.flush()).map_err(Failure::Output)?;
+        lines::show(&line).map_err(Failure::Output)?;
     }
     if is_terminal {
         writeln!(io::stdout()).map_err(Failure::Output)?;

@@ -19,6 +19,8 @@ pub struct Ports {
     pub port: u16,
     /// Encrypted connections, if they are taken.
     pub tls: Option<TlsPort>,
+    /// About the most bytes that the socket of a connection takes before they can be sent; 0 for its buffer.
+    pub unsent_bytes_max: u32,
 }
 
 /// A port for encrypted connections.
@@ -34,6 +36,7 @@ pub struct TlsPort {
 pub(crate) struct Acceptors {
     acceptors: Vec<Acceptor>,
     tls: Option<ServerTls>,
+    unsent_bytes_max: u32,
     registrar: Registrar,
     token_base: u64,
     /// When connections are accepted again, after the system had refused to.
@@ -85,6 +88,7 @@ impl Acceptors {
         Ok(Acceptors {
             acceptors,
             tls,
+            unsent_bytes_max: ports.unsent_bytes_max,
             registrar: registrar.clone(),
             token_base,
             accept_at: Nanos::NEVER,
@@ -98,6 +102,7 @@ impl Acceptors {
         Acceptors {
             acceptors: Vec::new(),
             tls: None,
+            unsent_bytes_max: 0,
             registrar: registrar.clone(),
             token_base,
             accept_at: Nanos::NEVER,
@@ -136,6 +141,9 @@ impl Acceptors {
         // The kernel gives the lowest number that is free: all below are taken.
         if u64::try_from(socket.as_raw_fd()).is_ok_and(|number| number >= self.descriptors_max) {
             return Ok(Some(Accepted::Unheard));
+        }
+        if self.unsent_bytes_max > 0 {
+            tcp::set_unsent_limit(&socket, self.unsent_bytes_max)?;
         }
         let transport = match &self.tls {
             Some(tls) if acceptor.is_encrypted => tls.accept(socket)?,

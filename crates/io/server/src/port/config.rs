@@ -82,7 +82,12 @@ macro_rules! port_settings {
             /// The ports to open; 0 for any free one in place of the plain one.
             fn ports(&self, port: u16) -> $crate::Ports {
                 let tls = self.tls.as_ref().map($crate::TlsConfig::to_port);
-                $crate::Ports { interface: self.interface, port, tls }
+                $crate::Ports {
+                    interface: self.interface,
+                    port,
+                    tls,
+                    unsent_bytes_max: self.unsent_max_bytes,
+                }
             }
 
             /// What the port allows, of whose connections `read_bytes` are taken at a time.

@@ -26,6 +26,9 @@ config::section! {
         /// Most bytes that wait for one connection's socket; at the limit the connection is closed as too
         /// slow.
         backlog_max_bytes: u64 = 67_108_864, range 65_536..=17_179_869_184;
+        /// About the most bytes that the socket of a connection takes before they can be sent; 0 for as many as the
+        /// system's send buffer holds, some MiB. What the socket has taken is neither counted nor conflated.
+        unsent_max_bytes: u32 = 0, range 0..=1_073_741_824;
         /// Most bytes that wait for the sockets of all connections of the port together; beyond, those for which
         /// most waits are closed.
         backlogs_max_bytes: u64 = 2_147_483_648, range 1_048_576..=1_099_511_627_776;

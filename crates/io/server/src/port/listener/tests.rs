@@ -116,7 +116,7 @@ impl Service<Mute> for Told {
 
 fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
     let counters = Arc::<Counters>::default();
-    let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None };
+    let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None, unsent_bytes_max: 0 };
     let limits = Limits {
         connections_max,
         connections_per_address_max: 1000,

@@ -17,7 +17,7 @@ final class ConsumerOptions {
         KNOWN.putAll(StepOptions.KNOWN);
         for (String name : List.of("service", "service-id", "items", "domain", "item", "user", "password",
                 "position", "conflated", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
-                "timeout", "updates", "updates-after", "until-idle", "until", "run-for", "expect-status",
+                "timeout", "updates", "updates-after", "until-idle", "until", "until-at", "pace", "run-for", "expect-status",
                 "expect-closed", "standby", "standby-by")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
@@ -68,6 +68,10 @@ final class ConsumerOptions {
     long untilIdleMs;
     /** Path of a file that ends the run by being there, null: none. */
     String untilFile;
+    /** Path of a file of lines `DOMAIN:NAME NUMBER`, sequence numbers that end the run; null: none. */
+    String untilAtFile;
+    /** Path of a file with the microseconds that each update takes, null: none. */
+    String paceFile;
     long runForS;
 
     boolean checkSequence;
@@ -98,8 +102,11 @@ final class ConsumerOptions {
         o.updateCountAfter = a.number("updates-after", 0, 0, Long.MAX_VALUE);
         o.untilIdleMs = a.number("until-idle", -1, 1, 1_000_000_000);
         o.untilFile = a.text("until", null);
-        if (o.untilFile != null && (o.runForS > 0 || o.untilIdleMs > 0)) {
-            throw new UsageError("--until is the end; --run-for and --until-idle do not go with it");
+        o.untilAtFile = a.text("until-at", null);
+        o.paceFile = a.text("pace", null);
+        long ends = (o.untilFile != null ? 1 : 0) + (o.untilAtFile != null ? 1 : 0);
+        if (ends > 1 || ends > 0 && (o.runForS > 0 || o.untilIdleMs > 0)) {
+            throw new UsageError("--until and --until-at are the end; no other end goes with them");
         }
         o.checkSequence = a.has("check-seq");
         o.checkMap = a.has("check-map");

@@ -42,6 +42,9 @@ final class ConsumerTool {
     private long[] updatesBefore;
     /** One that was closed though it should not be, null if there is none. */
     private WatchedItem closedItem;
+    private final PlaceFile place;
+    /** null: not there yet. */
+    private OmmConsumer consumer;
     private long nextLookNs;
     private boolean fileIsThere;
 
@@ -56,14 +59,25 @@ final class ConsumerTool {
                     options.showUpdates, this::onMessage));
         }
         items.forEach(item -> item.image.setViews(options.view, null));
+        place = new PlaceFile(options.untilAtFile);
+        if (options.paceFile != null) {
+            Slowness slowness = new Slowness(options.paceFile);
+            items.forEach(item -> item.afterUpdate(slowness));
+        }
         steps = new Steps(options, items, posts);
     }
 
-    /** The exit status. */
+    /** The exit status, when the library has closed all. */
     int run() {
+        int status = judged();
+        close(consumer);
+        return status;
+    }
+
+    /** The exit status, when all is reported. The library's consumer is still open. */
+    int judged() {
         long startNs = System.nanoTime();
         List<String> faults = new ArrayList<>();
-        OmmConsumer consumer = null;
         try {
             consumer = connect();
             open(consumer);
@@ -76,7 +90,6 @@ final class ConsumerTool {
         }
         judge(faults);
         report(faults, startNs);
-        close(consumer);
         return faults.isEmpty() ? 0 : 1;
     }
 
@@ -180,6 +193,9 @@ final class ConsumerTool {
         goOn();
         if (options.untilFile != null) {
             return fileIsThere(now);
+        }
+        if (options.untilAtFile != null) {
+            return place.isReached(now, items);
         }
         if (options.runForS > 0 && now - startNs < TimeUnit.SECONDS.toNanos(options.runForS)) {
             return false;

@@ -33,6 +33,8 @@ final class EmaSettings {
     private static final String FIELD_ITEM = "RWFFld";
     private static final String ENUM_ITEM = "RWFEnum";
 
+    private static final long DISPATCH_MAX = 1_000_000;
+
     private final Map groups = EmaFactory.createMap();
 
     private EmaSettings() {
@@ -53,6 +55,8 @@ final class EmaSettings {
         number(consumer, "DirectoryRequestTimeOut", timeoutMs);
         number(consumer, "DictionaryRequestTimeOut", timeoutMs);
         number(consumer, "MsgKeyInUpdates", o.keyInUpdates ? 1 : 0);
+        // What the library has read beyond this number waits for the next bytes of the socket, be there any or not.
+        number(consumer, "MaxDispatchCountUserThread", DISPATCH_MAX);
         consumer.add(EmaFactory.createElementEntry().uintValue("EnableRtt", o.roundTrips ? 1 : 0));
         reconnecting(consumer);
         s.group("ConsumerGroup", "DefaultConsumer", "ConsumerList", CONSUMER, consumer);

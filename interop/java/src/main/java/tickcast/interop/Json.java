@@ -5,15 +5,20 @@ import java.io.FileOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 
 /** JSON text of maps, collections, numbers, booleans, strings and null; one object a line on stdout. */
 final class Json {
     /** UTF-8 whatever the locale says. */
     private static final PrintStream OUT =
             new PrintStream(new FileOutputStream(FileDescriptor.out), false, StandardCharsets.UTF_8);
-    private static boolean ended;
+    /** The consumer of this thread, where a process has several; null where it has one. */
+    private static final ThreadLocal<Integer> CONSUMER = new ThreadLocal<>();
+    /** Consumers that have written their last line. */
+    private static final Set<Integer> ENDED = new HashSet<>();
 
     private final StringBuilder text = new StringBuilder();
 
@@ -28,17 +33,22 @@ final class Json {
         return object;
     }
 
+    /** From now on each line of this thread says which of several consumers it is about. */
+    static void speakFor(int consumer) {
+        CONSUMER.set(consumer);
+    }
+
     /** Writes one event. Readers see it at once, for they may wait for it. */
     static void line(String event, Object... namesAndValues) {
         line(event, object(namesAndValues));
     }
 
     static void line(String event, Map<String, Object> content) {
-        Map<String, Object> line = object("ev", event);
+        Map<String, Object> line = object("ev", event, "consumer", CONSUMER.get());
         line.putAll(content);
         String text = write(line);
         synchronized (OUT) {
-            if (!ended) {
+            if (!ENDED.contains(CONSUMER.get())) {
                 OUT.println(text);
                 OUT.flush();
             }
@@ -49,7 +59,7 @@ final class Json {
     static void lastLine(String event, Object... namesAndValues) {
         synchronized (OUT) {
             line(event, namesAndValues);
-            ended = true;
+            ENDED.add(CONSUMER.get());
         }
     }
 

@@ -25,6 +25,8 @@ public final class Main {
         switch (tool) {
             case "consumer":
                 return new ConsumerTool(ConsumerOptions.parse(rest)).run();
+            case "crowd":
+                return CrowdTool.run(rest);
             case "provider":
                 return new ProviderTool(new Arguments(rest, ProviderTool.options())).run();
             case "iprovider":
@@ -37,7 +39,7 @@ public final class Main {
                 return new EtaCodecTool().run();
             default:
                 throw new UsageError(
-                        "java -jar tickcast-interop.jar consumer|provider|iprovider|niprovider|nisink|eta-codec"
+                        "java -jar tickcast-interop.jar consumer|crowd|provider|iprovider|niprovider|nisink|eta-codec"
                                 + " [options]: README.md");
         }
     }

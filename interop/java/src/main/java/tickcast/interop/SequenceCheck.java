@@ -44,6 +44,11 @@ final class SequenceCheck {
         last = number;
     }
 
+    /** Of the last message, -1 if it had none or none has come. */
+    long last() {
+        return last;
+    }
+
     boolean isGood() {
         return gapCount + duplicateCount + backwardsCount + unnumberedCount == 0;
     }

@@ -21,6 +21,7 @@ final class WatchedItem extends Watch {
     private final PostLog posts;
     private final boolean showUpdates;
     private final Consumer<WatchedItem> onMessage;
+    private Runnable afterUpdate = () -> { };
 
     private long refreshCount;
     private long imageCount;
@@ -97,6 +98,7 @@ final class WatchedItem extends Watch {
                     "conflated", m.hasConflated() ? m.conflatedCount() : null);
         }
         onMessage.accept(this);
+        afterUpdate.run();
     }
 
     @Override
@@ -137,6 +139,11 @@ final class WatchedItem extends Watch {
     private void began(OmmConsumerEvent event) {
         lastMessageNs = System.nanoTime();
         handle = event.handle();
+    }
+
+    /** What an application does with each update, in the library's callback. */
+    void afterUpdate(Runnable work) {
+        afterUpdate = work;
     }
 
     /** The library's handle of the stream, known when a message has come. */
