@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use market::backbone::{HopTimes, Kind, LinkDown, LinkUp, Passage, StreamMsg};
+use market::backbone::{HopPart, HopTimes, Kind, LinkDown, LinkUp, Passage, StreamMsg};
 use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, ProviderId, ProviderNotice};
 use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher};
 
@@ -27,9 +27,9 @@ impl DistributorSink for DistributorOut {
         self.0.push(FromDistributor::Close(service));
     }
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
-        // Every other update has hop stamps, as if instances that write them and others took turns.
+        // What the core counts of each update: `stamp_bytes` of its configuration.
         let part = STAMPS.part();
-        let parts = if msg.kind == Kind::Update && msg.sequence % 2 == 1 { part.bytes() } else { &[] };
+        let parts = if msg.kind == Kind::Update { part.bytes() } else { &[] };
         let msg = StreamMsg { parts, ..*msg };
         self.0.push(FromDistributor::Stream(Some(service), [&msg.header()[..], parts, msg.body].concat()));
     }
@@ -58,6 +58,9 @@ impl DistributorSink for DistributorOut {
     }
 }
 
+/// So much is added to each update.
+pub(crate) const STAMP_BYTES: usize = HopPart::DISTRIBUTOR_BYTES;
+/// Of one clock that stands still.
 const STAMPS: HopTimes = HopTimes { distributor: Passage { came: 1, left: 2 }, relay: None };
 
 /// What a server wants sent or joined.

@@ -17,7 +17,7 @@ use rwf::Dictionary;
 use units::{Nanos, Rng};
 
 use crate::consumer::{Consumer, Habit};
-use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
+use crate::out::{DistributorOut, FromDistributor, FromServer, STAMP_BYTES, ServerOut};
 use crate::provider::{Provider, SERVICE};
 
 /// How a server is.
@@ -89,7 +89,7 @@ impl Overload {
         let provider = Provider::new(40);
         let counters = Arc::new(DistributorCounters::default());
         let flow = FlowConfig { window_bytes: 60_000, floor, patience: Overload::PATIENCE };
-        let config = DistributorConfig { flow, ..DistributorConfig::default() };
+        let config = DistributorConfig { flow, stamp_bytes: STAMP_BYTES, ..DistributorConfig::default() };
         let instance = rng.next_u64();
         let distributor = Distributor::new(instance, config, Arc::new(Dictionary::new()), counters.clone());
         let names: Vec<String> = provider.items().keys().cloned().collect();

@@ -13,7 +13,7 @@ use units::{Nanos, Rng};
 use self::supply::Dialled;
 use crate::channel::Pipe;
 use crate::consumer::{Consumer, Habit};
-use crate::out::{DistributorOut, FromDistributor, FromServer, ServerOut};
+use crate::out::{DistributorOut, FromDistributor, FromServer, STAMP_BYTES, ServerOut};
 use crate::provider::{COUNT, OTHER, Provider, SERVICE};
 use crate::queue::Queue;
 use crate::server::Server;
@@ -784,6 +784,7 @@ fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distri
         gap_memory: 256,
         requests_outstanding_max: 7,
         cleanups_per_turn: 5,
+        stamp_bytes: STAMP_BYTES,
         ..DistributorConfig::default()
     };
     Distributor::new(instance, config, Arc::new(Dictionary::new()), counters.clone())
