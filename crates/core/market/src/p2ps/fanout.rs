@@ -8,9 +8,10 @@ use units::Nanos;
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
+use super::client::{Changed, clock_ms};
 use super::items::WatchedItems;
 use super::kept;
-use super::ledger::Fate;
+use super::ledger::{Fate, before};
 use super::life::{Act, Input, Phase};
 use super::notices::ServerNotice;
 use super::sink::ServerSink;
@@ -191,7 +192,7 @@ impl WatchedItems {
         }
         if !refused.is_empty() {
             item.cached.track_changes(Some(&msg));
-            self.note_changes(now, index, sink);
+            note_changes(self, now, index, sink);
         }
         result
     }
@@ -398,6 +399,50 @@ impl WatchedItems {
         self.send_requests(now, sink);
         Ok(())
     }
+}
+
+/// Streams of an item were not sent its last update.
+#[cold]
+fn note_changes(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+    let mut refused = std::mem::take(&mut items.refused);
+    items.counters.updates_conflated.add(refused.len() as u64);
+    let (all, mut changed) = (refused.len() as u64, 0);
+    let mut recalling = Vec::new();
+    for watcher in refused.drain(..) {
+        let Some(client) = items.clients.get_mut(watcher.client) else { continue };
+        let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
+        let item = &mut items.table[index];
+        let (form, updates, is_away) = (&stream.form, item.updates, item.cached.is_away());
+        let audience = &mut item.audience;
+        if stream.index() != index
+            || !if is_away { audience.defer_one(watcher, form) } else { audience.change(watcher, form) }
+        {
+            continue;
+        }
+        changed += 1;
+        let interval_ms = form.interval_ms;
+        if is_away {
+            items.clients.begin_due(watcher, before(updates));
+        } else {
+            let first = Changed { from: updates, at_ms: clock_ms(now) };
+            client.conflation.changed.insert(watcher.stream_id, first);
+        }
+        match interval_ms {
+            0 if is_away => recalling.push(watcher),
+            0 => items.clients.enqueue_due(watcher),
+            _ => items.clients.await_turn(watcher, interval_ms),
+        }
+    }
+    items.refused = refused;
+    if !recalling.is_empty() {
+        kept::recall(items, index, &recalling, sink);
+    }
+    let item = &mut items.table[index];
+    item.waiting += changed;
+    let clients = &mut items.ledger.account(item.account).clients;
+    clients.waiting += changed;
+    // The others are of clients that are gone.
+    clients.ended += all - changed;
 }
 
 /// An image that is to be shown is suspect: streams that want none such are closed.

@@ -4,9 +4,9 @@ use rwf::DataState;
 use units::Nanos;
 
 use super::audience::Audience;
-use super::kept::{ImageUse, Recall};
 use super::ledger::AccountId;
 use super::life::Life;
+use super::recall::{ImageUse, Recall};
 use crate::busiest::Counted;
 use crate::cached::CachedItem;
 use crate::key::{ItemKey, OwnedKey};

@@ -13,14 +13,14 @@ use units::Nanos;
 
 use super::audience::{Form, FormRoom, Group, Unusable};
 use super::base::{ServerConfig, Watcher};
-use super::client::{Changed, ClosedStream, clock_ms};
+use super::client::ClosedStream;
 use super::client_table::{Clients, Lacked};
 use super::conversations::Conversations;
 use super::item::Item;
-use super::kept::{self, KeptImages};
-use super::ledger::{Fate, Ledger, before};
+use super::ledger::{Fate, Ledger};
 use super::life::Phase;
 use super::queue::Requests;
+use super::recall::KeptImages;
 use super::service::Service;
 use super::sink::ServerSink;
 use super::sources::{Source, Sources};
@@ -103,50 +103,6 @@ impl WatchedItems {
 
 /// Streams whose updates are conflated, as `changed` explains.
 impl WatchedItems {
-    /// Streams of an item were not sent its last update.
-    #[cold]
-    pub(super) fn note_changes(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
-        let mut refused = std::mem::take(&mut self.refused);
-        self.counters.updates_conflated.add(refused.len() as u64);
-        let (all, mut changed) = (refused.len() as u64, 0);
-        let mut recalling = Vec::new();
-        for watcher in refused.drain(..) {
-            let Some(client) = self.clients.get_mut(watcher.client) else { continue };
-            let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
-            let item = &mut self.table[index];
-            let (form, updates, is_away) = (&stream.form, item.updates, item.cached.is_away());
-            let audience = &mut item.audience;
-            if stream.index() != index
-                || !if is_away { audience.defer_one(watcher, form) } else { audience.change(watcher, form) }
-            {
-                continue;
-            }
-            changed += 1;
-            let interval_ms = form.interval_ms;
-            if is_away {
-                self.clients.begin_due(watcher, before(updates));
-            } else {
-                let first = Changed { from: updates, at_ms: clock_ms(now) };
-                client.conflation.changed.insert(watcher.stream_id, first);
-            }
-            match interval_ms {
-                0 if is_away => recalling.push(watcher),
-                0 => self.clients.enqueue_due(watcher),
-                _ => self.clients.await_turn(watcher, interval_ms),
-            }
-        }
-        self.refused = refused;
-        if !recalling.is_empty() {
-            kept::recall(self, index, &recalling, sink);
-        }
-        let item = &mut self.table[index];
-        item.waiting += changed;
-        let clients = &mut self.ledger.account(item.account).clients;
-        clients.waiting += changed;
-        // The others are of clients that are gone.
-        clients.ended += all - changed;
-    }
-
     /// Sends the newest state of an item to its streams that have changed: something follows that keeps its order.
     pub(super) fn send_pending(&mut self, now: Nanos, index: usize, sink: &mut impl ServerSink) {
         let Some(item) = self.table.get_mut(index).filter(|item| item.audience.changed_count() > 0) else {

@@ -18,102 +18,40 @@
 //! [`ServerConfig::kept_images_max`]: super::ServerConfig::kept_images_max
 //! [`CachedItem::give_up_image`]: crate::CachedItem::give_up_image
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rwf::{DecodeError, RefreshMsg, StreamState};
-use slab::Slab;
 use units::Nanos;
 
 use super::audience::Newcomer;
 use super::base::Watcher;
 use super::fanout;
 use super::instance::send_to_instance;
-use super::item::Item;
 use super::items::WatchedItems;
 use super::life::Phase;
+use super::recall::Recall;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
 use crate::cached::CachedItem;
 
-/// An image that nobody has needed for so long is given up.
-const KEPT_FOR: Duration = Duration::from_secs(5);
 /// With more images than there may be, so many are looked at for each that comes: one more than comes.
 const LOOKED_AT: usize = 2;
 
-/// Which images are here, and which are asked for again.
-#[derive(Debug)]
-pub(super) struct KeptImages {
-    /// The most that nobody needs at present; without it none is given up.
-    max: Option<usize>,
-    /// Place and serial number of items whose image is here, since when or when they were looked at last; oldest first.
-    here: VecDeque<(Nanos, usize, u64)>,
-    /// Those whose image is to be asked for.
-    wanted: VecDeque<(usize, u64)>,
-    /// Images that were asked for and have not come.
-    outstanding: usize,
-}
-
-/// The image of an item is away and wanted.
-#[derive(Debug, Default)]
-pub(super) struct Recall {
-    is_asked: bool,
-    /// The number that the image was taken after whose parts are coming, and those that are here.
-    incoming: Option<(u64, CachedItem)>,
-    /// Streams that an image is due for as soon as it is here.
-    streams: Vec<Watcher>,
-}
-
-/// What is known of an item's image for deciding whether it stays.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ImageUse {
-    /// It is in [`KeptImages::here`].
-    is_listed: bool,
-    /// It was sent to somebody since it was looked at last.
-    pub(super) was_sent: bool,
-}
-
-impl KeptImages {
-    pub(super) fn new(max: Option<usize>) -> KeptImages {
-        KeptImages { max, here: VecDeque::new(), wanted: VecDeque::new(), outstanding: 0 }
+/// Gives up the oldest image unless it is needed, or was sent to somebody and there is room: then it is the newest.
+fn look_at_oldest(items: &mut WatchedItems, now: Nanos) {
+    let WatchedItems { kept, table, .. } = items;
+    let is_over = kept.is_over();
+    let Some((_, index, serial)) = kept.here.pop_front() else { return };
+    let Some(item) = table.get_mut(index).filter(|item| item.serial == serial) else { return };
+    let was_sent = std::mem::take(&mut item.image_use.was_sent);
+    if item.audience.needs_image() || was_sent && !is_over {
+        kept.here.push_back((now, index, serial));
+        return;
     }
-
-    #[cfg(test)]
-    pub(super) fn set_max(&mut self, max: Option<usize>) {
-        self.max = max;
-    }
-
-    /// When [`give_up`] is due next.
-    pub(super) fn next_wakeup(&self) -> Nanos {
-        self.here.front().map_or(Nanos::NEVER, |(at, ..)| *at + KEPT_FOR)
-    }
-
-    /// An item is gone, or its image has come.
-    pub(super) fn forget(&mut self, recall: &Recall) {
-        self.outstanding -= usize::from(recall.is_asked);
-    }
-
-    /// Whether there are more than there may be.
-    fn is_over(&self) -> bool {
-        self.max.is_some_and(|max| self.here.len() > max)
-    }
-
-    /// Gives up the oldest image unless it is needed, or was sent to somebody and there is room: then it is the newest.
-    fn look_at_oldest(&mut self, now: Nanos, table: &mut Slab<Item>) {
-        let is_over = self.is_over();
-        let Some((_, index, serial)) = self.here.pop_front() else { return };
-        let Some(item) = table.get_mut(index).filter(|item| item.serial == serial) else { return };
-        let was_sent = std::mem::take(&mut item.image_use.was_sent);
-        if item.audience.needs_image() || was_sent && !is_over {
-            self.here.push_back((now, index, serial));
-            return;
-        }
-        item.image_use.is_listed = false;
-        if item.life.phase() == Phase::Live {
-            item.forget_changes();
-            item.cached.give_up_image();
-        }
+    item.image_use.is_listed = false;
+    if item.life.phase() == Phase::Live {
+        item.forget_changes();
+        item.cached.give_up_image();
     }
 }
 
@@ -123,7 +61,7 @@ pub(super) fn give_up(items: &mut WatchedItems, now: Nanos) {
         if now < items.kept.next_wakeup() {
             break;
         }
-        items.kept.look_at_oldest(now, &mut items.table);
+        look_at_oldest(items, now);
     }
 }
 
@@ -139,7 +77,7 @@ pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink
     }
     for _ in 0..LOOKED_AT {
         if items.kept.is_over() {
-            items.kept.look_at_oldest(now, &mut items.table);
+            look_at_oldest(items, now);
         }
     }
     ask(items, sink);

@@ -50,6 +50,7 @@ mod posts;
 mod prepared;
 mod progress;
 mod queue;
+mod recall;
 mod recovery;
 pub mod relay;
 mod requests;
