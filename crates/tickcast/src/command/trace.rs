@@ -69,10 +69,10 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
         out.flush().map_err(Failure::Output)?;
         quiet = if lines.is_empty() { quiet + 1 } else { 0 };
         if quiet == QUIET_MAX {
-            eprintln!("tickcast: {}", trace.why_quiet());
+            note(&trace.why_quiet());
         }
         if let Some(lost) = trace.take_lost() {
-            eprintln!("tickcast: {lost} updates are not shown: the P2PS keeps 512 between two questions");
+            note(&format!("{lost} updates are not shown: the P2PS keeps 512 between two questions"));
         }
         let is_over = trace.is_full() || until.is_some_and(|until| Instant::now() >= until);
         if is_over || stop.wait(INTERVAL) {
@@ -81,6 +81,11 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
     }
     // Who ends it by a signal has seen what there was.
     if trace.shown > 0 || stop.is_set() { Ok(()) } else { Err(Failure::Run(trace.why_quiet())) }
+}
+
+fn note(text: &str) {
+    // Without a standard error nobody reads it.
+    let _ = writeln!(io::stderr(), "tickcast: {text}");
 }
 
 /// What the P2PS has of the item behind a number.

@@ -246,7 +246,8 @@ fn list(app: &App, width: usize, height: usize) -> Vec<String> {
             if is_down[at] { painted(RED, &line) } else { line }
         }));
     }
-    if height >= 30 && !rows.hops.is_empty() {
+    // The foot has a line of the window's 30.
+    if height >= 29 && !rows.hops.is_empty() {
         lines.push(String::new());
         let hops = table::lines(&HOPS, &cells(&rows.hops, hop), width);
         lines.extend(head_and(hops, (height / 5).max(7), |_, line| line));
