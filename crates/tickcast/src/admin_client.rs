@@ -11,6 +11,17 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 32 << 20;
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
+/// The address of an admin port as the command line has it: a port alone is one of this host.
+pub(crate) fn address(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("localhost", text));
+    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    let is_host =
+        !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/');
+    (is_port && is_host)
+        .then(|| format!("{host}:{port}"))
+        .ok_or_else(|| "HOST:PORT of an admin port, or a port of this host, 1 to 65535".to_owned())
+}
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
@@ -148,6 +159,16 @@ pub(crate) fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_hosts_with_ports_or_ports() {
+        assert_eq!(address("hostb:14082").as_deref(), Ok("hostb:14082"));
+        assert_eq!(address("14082").as_deref(), Ok("localhost:14082"));
+        assert_eq!(address("[::1]:14082").as_deref(), Ok("[::1]:14082"));
+        for wrong in ["", "host", "host:", ":14082", "host:0", "host:65536", "http://host:14082", "a b:1"] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
 
     /// What becomes of an answer that comes in pieces of so many bytes.
     fn taken(bytes: &[u8], piece: usize) -> Result<Answer, String> {

@@ -175,7 +175,12 @@ impl P2psConfig {
                 ));
             }
         }
-        if self.shards > 0 && self.shard_cpus.len() > self.shards as usize {
+        if self.shards <= 1 && self.shard_cpus.len() == 1 {
+            complaints.push(Complaint::new(
+                ["shard_cpus"],
+                "with one thread for everything it is p2ps.thread.cpu that keeps it on a CPU",
+            ));
+        } else if self.shards > 0 && self.shard_cpus.len() > self.shards as usize {
             let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
             complaints.push(Complaint::new(["shard_cpus", "shards"], text));
         }
@@ -340,6 +345,8 @@ mod tests {
         assert_eq!((count("shard_cpus = [4, 5]", 16), count("shard_cpus = [4]\nshards = 2", 16)), (2, 2));
         let error = load("shards = 1\nshard_cpus = [1, 2]").expect_err("too many");
         assert!(error.contains("2 CPUs for 1 threads"), "{error}");
+        let error = load("shard_cpus = [1]").expect_err("there are no shards");
+        assert!(error.contains("p2ps.thread.cpu"), "{error}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
     /// Admin port of the P2PS.
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:14082")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:14082", value_parser = admin_client::address)]
     p2ps: String,
     /// Ends after so many updates.
     #[arg(long, value_name = "UPDATES", value_parser = clap::value_parser!(u64).range(1..))]
@@ -79,8 +79,7 @@ pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
             break;
         }
     }
-    // Who ends it by a signal has seen what there was.
-    if trace.shown > 0 || stop.is_set() { Ok(()) } else { Err(Failure::Run(trace.why_quiet())) }
+    if trace.shown > 0 { Ok(()) } else { Err(Failure::Run(trace.why_quiet())) }
 }
 
 fn note(text: &str) {
@@ -99,6 +98,8 @@ fn ask(args: &TraceArgs, after: u64) -> Result<Value, Failure> {
         || String::from_utf8_lossy(&answer.body).trim().chars().take(200).map(shown).collect::<String>();
     match answer.status {
         200 => serde_json::from_slice(&answer.body).map_err(|error| named(error.to_string())),
+        // The item is none, or the service.
+        400 => Err(Failure::Config(format!("http://{address}/trace: {}", said()))),
         404 => Err(named("404, an admin port that traces no items: a P2PS of this version does".to_owned())),
         status => Err(named(format!("{status}, {}", said()))),
     }
@@ -161,10 +162,12 @@ impl Trace<'_> {
             return Err(format!("http://{}/trace: its answer is not that of a P2PS", self.args.p2ps));
         }
         let (mut lines, mut fresh, is_sharded) = (Vec::new(), Vec::new(), parts.len() > 1);
+        // What the P2PS has kept from a trace before is not of this one.
+        let begins = self.updates_before.is_none();
         for (shard, part) in parts.iter().enumerate() {
             let seen = self.seen.entry(shard).or_default();
             for record in part["records"].as_array().into_iter().flatten() {
-                if record["number"].as_u64().is_some_and(|number| number > *seen) {
+                if !begins && record["number"].as_u64().is_some_and(|number| number > *seen) {
                     fresh.push((shard, record, part));
                 }
             }
@@ -181,6 +184,9 @@ impl Trace<'_> {
         }
         let sum = |what: &str| parts.iter().filter_map(|part| part[what].as_u64()).sum::<u64>();
         (self.updates, self.lost) = (sum("updates"), sum("overwritten"));
+        if begins {
+            self.lost_said = self.lost;
+        }
         self.is_watched = sum("watchers") > 0;
         self.is_service_known = parts.iter().any(|part| part["service_known"] == json!(true));
         let before = *self.updates_before.get_or_insert(self.updates);
@@ -298,7 +304,8 @@ mod tests {
     fn updates_are_lines_under_one_head_and_each_is_shown_once() {
         let args = args();
         let mut trace = Trace::new(&args);
-        assert_eq!(trace.take(&json!({"parts": [part(100, 5, vec![])]})), Ok(vec![]));
+        let of_before = part(100, 5, vec![record(99, 0)]);
+        assert_eq!(trace.take(&json!({"parts": [of_before]})), Ok(vec![]), "another command had it traced");
         assert_eq!(trace.after(), 100);
         let noon = 43_200_000_000_000;
         let lines =
@@ -316,6 +323,7 @@ mod tests {
     fn shards_have_numbers_of_their_own_and_are_shown_in_the_order_of_time() {
         let args = TraceArgs { json: true, count: Some(2), ..args() };
         let mut trace = Trace::new(&args);
+        trace.take(&json!({"parts": [part(2, 1, vec![]), part(4, 1, vec![])]})).expect("it begins");
         let parts = json!({"parts": [part(9, 1, vec![record(3, 50)]), part(12, 1, vec![record(5, 40), record(6, 60)])]});
         let lines = trace.take(&parts).expect("they have stamps");
         let shards: Vec<u64> = lines
@@ -359,6 +367,9 @@ mod tests {
         let mut answer = json!({"parts": [part(100, 5, vec![])]});
         answer["parts"][0]["overwritten"] = json!(7);
         trace.take(&answer).expect("nothing has come");
-        assert_eq!((trace.take_lost(), trace.take_lost()), (Some(7), None));
+        assert_eq!(trace.take_lost(), None, "they were lost before this began");
+        answer["parts"][0]["overwritten"] = json!(10);
+        trace.take(&answer).expect("nothing has come");
+        assert_eq!((trace.take_lost(), trace.take_lost()), (Some(3), None));
     }
 }

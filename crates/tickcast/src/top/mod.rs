@@ -59,7 +59,7 @@ Exit status: 0 done; 1 with --once or --json, if an address did not answer (the 
 2 wrong usage.")]
 pub(crate) struct TopArgs {
     /// Admin ports.
-    #[arg(required = true, value_name = "ADDRESS", value_parser = address, num_args = 1..=ADDRESSES_MAX)]
+    #[arg(required = true, value_name = "ADDRESS", value_parser = admin_client::address, num_args = 1..=ADDRESSES_MAX)]
     addresses: Vec<String>,
     /// Seconds between two looks at a daemon.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
@@ -79,16 +79,6 @@ pub(crate) struct TopArgs {
 }
 
 const ADDRESSES_MAX: usize = 64;
-
-fn address(text: &str) -> Result<String, String> {
-    let (host, port) = text.rsplit_once(':').unwrap_or(("localhost", text));
-    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-    let is_host =
-        !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/');
-    (is_port && is_host)
-        .then(|| format!("{host}:{port}"))
-        .ok_or_else(|| "HOST:PORT of an admin port, or a port of this host, 1 to 65535".to_owned())
-}
 
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds, such as 2 or 0.5".to_owned())?;
@@ -322,16 +312,6 @@ fn draw(app: &App, (columns, height): (usize, usize), style: Style) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_hosts_with_ports_or_ports() {
-        assert_eq!(address("hostb:14082").as_deref(), Ok("hostb:14082"));
-        assert_eq!(address("14082").as_deref(), Ok("localhost:14082"));
-        assert_eq!(address("[::1]:14082").as_deref(), Ok("[::1]:14082"));
-        for wrong in ["", "host", "host:", ":14082", "host:0", "host:65536", "http://host:14082", "a b:1"] {
-            assert!(address(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn intervals_have_bounds() {

@@ -37,7 +37,7 @@ the lines at the end name the hop and what is not explained. docs/guides/ledger.
 Exit status: 0 balanced; 1 a daemon cannot be asked; 2 wrong usage; 3 not balanced.")]
 pub(crate) struct LedgerArgs {
     /// Admin port of a source distributor or a P2PS.
-    #[arg(value_name = "HOST:PORT", required = true)]
+    #[arg(value_name = "HOST:PORT", required = true, value_parser = admin_client::address)]
     addresses: Vec<String>,
     /// So many seconds what has been published may be on its way to a P2PS before it counts as not explained.
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(0..=3_600))]
