@@ -542,6 +542,12 @@ impl Audience {
         self.others.as_mut()?.newcomers.find(watcher)
     }
 
+    /// Those who wait for their first refresh.
+    pub(super) fn newcomers(&self) -> Vec<Watcher> {
+        let waiting = self.others.iter().flat_map(|others| &others.newcomers.all);
+        waiting.map(|newcomer| newcomer.watcher).collect()
+    }
+
     /// Those who wait for their first refresh; they wait no longer.
     pub(super) fn take_newcomers(&mut self) -> Vec<Newcomer> {
         let taken = self.others.as_mut().map(|others| others.newcomers.take()).unwrap_or_default();

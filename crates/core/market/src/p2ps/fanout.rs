@@ -390,9 +390,13 @@ impl WatchedItems {
             Some(state) if state.stream != StreamState::Open => self.on_closed(now, index, status, sink),
             state => {
                 self.on_input(index, Input::Wait);
-                // Without a state it says that the image takes its time, which is nothing to watchers.
-                if state.is_some() {
-                    self.apply_status(now, index, status, sink)?;
+                match state {
+                    Some(_) => self.apply_status(now, index, status, sink)?,
+                    // The image takes its time.
+                    None => {
+                        let item = &self.table[index];
+                        sink.image_waits(&item.audience.newcomers(), item.key.as_key());
+                    }
                 }
             }
         }

@@ -53,6 +53,10 @@ pub trait ServerSink: UpstreamSink {
     }
     /// It is handled.
     fn end_stamped(&mut self) {}
+    /// The instance says that the first image of these streams' item has to wait for the provider. Clients are told nothing.
+    fn image_waits(&mut self, watchers: &[Watcher], key: ItemKey<'_>) {
+        let _ = (watchers, key);
+    }
     /// From now on a client is sent no more than so many bytes a second; 0 for what it takes.
     fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
         let _ = (client, bytes_per_second);

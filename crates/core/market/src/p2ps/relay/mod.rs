@@ -34,9 +34,7 @@ use std::time::Duration;
 
 use counters::table::PointToPoint as Counters;
 use rdm::Reply;
-use rwf::{
-    AckMsg, DataState, DataType, Dictionary, Domain, Msg, NakCode, State, StateCode, StatusMsg, StreamState,
-};
+use rwf::{AckMsg, DataState, DataType, Dictionary, Domain, Msg, NakCode, State, StateCode, StreamState};
 use units::Nanos;
 
 use self::conversations::Conversations;
@@ -48,8 +46,10 @@ use super::base::{ClientId, ServerConfig, SourceId, Topic, Watcher};
 use super::client::ClientProfile;
 use super::conversations::Private;
 use super::instance::{Instance, send_to_instance};
+use super::life::Phase;
 use super::notices::UpstreamError;
 use super::posts::Posts;
+use super::sink::ServerSink;
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp};
 use crate::distributor::PeerId;
 use crate::key::ItemKey;
@@ -384,13 +384,15 @@ impl Relay {
             let newcomer = Newcomer { watcher, form, is_snapshot: false, is_paused: false, is_due: false };
             items.watch(now, key, newcomer, &mut to);
         }
-        // The relay sees to it that the image comes, however long that takes.
-        let waits = items.find(key).is_some_and(|at| items.table[at].audience.newcomer(watcher).is_some());
+        // One that is being asked for comes soon, unless the instance says otherwise. So a shard asks for as many at a
+        // time as may be on their way, and does not fill the relay's memory with those that wait for their turn.
+        let waits = items.find(key).is_some_and(|at| {
+            let item = &mut items.table[at];
+            matches!(item.life.phase(), Phase::Idle | Phase::Awaited)
+                && item.audience.newcomer(watcher).is_some()
+        });
         if waits {
-            let status =
-                StatusMsg { key: Some(key.to_key()), ..StatusMsg::new(key.domain, 0, DataType::NO_DATA) };
-            let status = items.encoding.encode(|w| status.encode(w));
-            to.sink.to_shard(shard, &LinkDown::ItemStatus { key, status });
+            to.image_waits(&[watcher], key);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter};
-use rwf::{MsgClass, RefreshMsg, StatusMsg, StreamState, peek};
+use rwf::{DataType, MsgClass, RefreshMsg, StatusMsg, StreamState, peek};
 use units::Nanos;
 
 use crate::backbone::{HopTimes, Kind, LinkDown, LinkUp, StreamMsg};
@@ -283,6 +283,16 @@ impl<S: RelaySink> ServerSink for ToShards<'_, S> {
 
     fn end_stamped(&mut self) {
         self.hops = None;
+    }
+
+    /// Among the images that a shard waits for the item does not count then.
+    fn image_waits(&mut self, watchers: &[Watcher], key: ItemKey<'_>) {
+        let status =
+            StatusMsg { key: Some(key.to_key()), ..StatusMsg::new(key.domain, 0, DataType::NO_DATA) };
+        let Ok(status) = status.to_vec() else { return };
+        for watcher in watchers {
+            self.sink.to_shard(PeerId(watcher.client.0), &LinkDown::ItemStatus { key, status: &status });
+        }
     }
 
     /// The watchers are streams of one item.

@@ -303,10 +303,19 @@ fn what_the_provider_says_of_an_item_reaches_its_watchers_and_ends_their_streams
 #[test]
 fn an_item_that_has_to_wait_for_its_provider_keeps_no_other_one_waiting() {
     let mut all = Relayed::running();
+    let phase = |all: &Relayed, shard: usize| {
+        let items = &all.shards[shard].core.items;
+        items.table[items.find(named("IBM")).expect("it is watched")].life.phase()
+    };
     all.request(A, 5, "IBM");
-    assert!(all.shards[0].core.items.table.iter().all(|(_, item)| item.life.phase() == life::Phase::Awaited));
+    assert_eq!(phase(&all, 0), life::Phase::Requested, "it is on its way");
+    let msg = StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA).to_vec().expect("legal");
+    all.link(INSTANCE, &LinkDown::ItemStatus { key: named("IBM"), status: &msg });
+    assert_eq!((all.took(), phase(&all, 0)), (vec![], life::Phase::Awaited));
+    all.request(B, 9, "IBM");
+    assert_eq!((all.took(), phase(&all, 1)), (vec![], life::Phase::Awaited), "it is so already");
     all.image(1, 1, "IBM", &[(22, 1)]);
-    assert_eq!(all.took(), ["1/5: refresh ok solicited 22=1"]);
+    assert_eq!(all.took(), ["1/5: refresh ok solicited 22=1", "2/9: refresh ok solicited 22=1"]);
 }
 
 #[test]
