@@ -77,3 +77,21 @@ fn a_client_that_watches_nothing_is_within_its_bytes() {
     let client = clients / i64::from(CLIENTS);
     assert!(client <= 640, "a client that has logged in has {client} bytes");
 }
+
+/// As a shard has it: the relay keeps the image.
+#[test]
+fn an_item_whose_image_is_away_is_within_its_bytes() {
+    const ITEMS: u32 = 32_000;
+    let mut bench = Bench::running();
+    bench.core.reconfigure(|config| config.kept_images_max = Some(0));
+    let items = kept(&mut bench, |bench| {
+        for item in 1..=ITEMS {
+            bench.request(A, item as i32, &name(item));
+            bench.open(u64::from(item), item, &name(item));
+            bench.image(item, u64::from(item), &name(item), &IMAGE);
+            bench.log.0.clear();
+        }
+    });
+    let item = items / i64::from(ITEMS);
+    assert!(item <= 480, "an item without its image and with its first watch has {item} bytes");
+}
