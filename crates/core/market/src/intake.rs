@@ -194,10 +194,16 @@ impl Intake {
         self.bytes
     }
 
+    /// When the oldest message came, or up to the time that 256 KiB take to come before that; now, if none waits.
+    #[must_use]
+    pub fn came(&self, now: Nanos) -> Nanos {
+        self.segments.front().map_or(now, |first| first.began_at)
+    }
+
     /// For how long the oldest message has waited, to within the time that 256 KiB take to come.
     #[must_use]
     pub fn delay(&self, now: Nanos) -> Duration {
-        self.segments.front().map_or(Duration::ZERO, |first| now.since(first.began_at))
+        now.since(self.came(now))
     }
 
     /// How many messages were dropped for want of room.

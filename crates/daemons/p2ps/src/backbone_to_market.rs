@@ -35,7 +35,7 @@ impl BackboneToMarket<'_> {
     pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
         let BackboneToMarket { core, sink, intake } = self;
         if let Some(hops) = &mut sink.hops {
-            hops.has_waited_since(Nanos(now.0.saturating_sub(intake.delay(now).as_nanos() as u64)));
+            hops.has_waited_since(intake.came(now));
         }
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, sink)),

@@ -125,8 +125,8 @@ impl<I: Inlet, O: Outlet> RelayServer<I, O> {
     /// Hears what shards want.
     fn hear_shards(&mut self, now: Nanos) {
         for event in std::mem::take(&mut self.events) {
-            let (adapter, _) = self.backbone_to_shards();
-            let (core, mut sink) = adapter.parts(now);
+            let (mut adapter, _) = self.backbone_to_shards();
+            let (core, mut sink) = adapter.split(now);
             match event {
                 OutletEvent::Connected(shard) => core.on_shard_connected(shard),
                 OutletEvent::Message(shard, bytes) => {
@@ -205,8 +205,8 @@ impl<I: Inlet, O: Outlet> Agent for RelayServer<I, O> {
             inlet.on_wakeup(now, &mut adapter);
         }
         self.take_waiting(now);
-        let (adapter, _) = self.backbone_to_shards();
-        let (core, mut sink) = adapter.parts(now);
+        let (mut adapter, _) = self.backbone_to_shards();
+        let (core, mut sink) = adapter.split(now);
         if now >= core.next_wakeup() {
             core.on_wakeup(now, &mut sink);
         }
@@ -245,12 +245,7 @@ fn check(result: Result<(), UpstreamError>) {
     }
 }
 
-impl<'a, O: Outlet> BackboneToShards<'a, O> {
-    fn parts(self, now: Nanos) -> (&'a mut Relay, RelayToShards<'a, O>) {
-        let BackboneToShards { core, outlet, commands, stamps, .. } = self;
-        (core, RelayToShards { outlet, commands, now, stamps, came: now })
-    }
-
+impl<O: Outlet> BackboneToShards<'_, O> {
     fn split(&mut self, now: Nanos) -> (&mut Relay, RelayToShards<'_, O>) {
         let BackboneToShards { core, outlet, commands, stamps, .. } = self;
         (core, RelayToShards { outlet, commands, now, stamps, came: now })
@@ -259,7 +254,7 @@ impl<'a, O: Outlet> BackboneToShards<'a, O> {
     /// Handles the next of what waits; false if nothing may be handled now.
     fn take_waiting(&mut self, now: Nanos) -> bool {
         let BackboneToShards { core, outlet, commands, intake, stamps } = self;
-        let came = Nanos(now.0.saturating_sub(intake.delay(now).as_nanos() as u64));
+        let came = intake.came(now);
         let mut sink = RelayToShards { outlet: *outlet, commands, now, stamps, came };
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, &mut sink)),

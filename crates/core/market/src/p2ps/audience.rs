@@ -444,8 +444,7 @@ impl Audience {
             deferred.extend(meant.map(|watcher| (watcher, Arc::clone(form))));
         }
         let waiting = deferred.into_iter().map(|(watcher, form)| {
-            self.active.remove(watcher);
-            self.others().due.add(watcher, &form);
+            self.defer_one(watcher, &form);
             watcher
         });
         waiting.collect()
@@ -453,25 +452,29 @@ impl Audience {
 
     /// A stream that gets updates gets an image later; returns whether it was there.
     pub(super) fn defer_one(&mut self, watcher: Watcher, form: &Arc<Form>) -> bool {
-        let was_active = self.active.remove(watcher);
-        if was_active {
-            self.others().due.add(watcher, form);
-        }
-        was_active
+        self.set_aside(watcher, form, |others| &mut others.due)
     }
 
     /// Whether a stream waits for an image, or for newest values.
     pub(super) fn needs_image(&self) -> bool {
-        let waits =
-            |others: &Others| others.due.count + others.changed.count > 0 || !others.newcomers.all.is_empty();
-        self.others.as_ref().is_some_and(|others| waits(others))
+        self.others.as_ref().is_some_and(|others| others.count() > others.paused.count)
     }
 
     /// A stream that gets updates was not sent one, and gets the newest values later; returns whether it was there.
     pub(super) fn change(&mut self, watcher: Watcher, form: &Arc<Form>) -> bool {
+        self.set_aside(watcher, form, |others| &mut others.changed)
+    }
+
+    /// Moves a stream that gets updates into a group of others; returns whether it was there.
+    fn set_aside(
+        &mut self,
+        watcher: Watcher,
+        form: &Arc<Form>,
+        group: impl FnOnce(&mut Others) -> &mut Groups,
+    ) -> bool {
         let was_active = self.active.remove(watcher);
         if was_active {
-            self.others().changed.add(watcher, form);
+            group(self.others()).add(watcher, form);
         }
         was_active
     }

@@ -257,10 +257,10 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         self.counters.images_in.inc();
-        let msg = RefreshMsg::parse(refresh)?;
         if !self.table[index].life.awaits_image() {
-            return kept::on_image(self, now, index, (id, after), &msg, sink);
+            return kept::on_image(self, now, index, (id, after), refresh, sink);
         }
+        let msg = RefreshMsg::parse(refresh)?;
         // An image that ends its stream is all there is: no update follows that it would have to fit.
         let is_last = msg.state.stream != StreamState::Open;
         if is_last && msg.part_num.unwrap_or(0) == 0 {
@@ -417,10 +417,12 @@ fn note_changes(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut i
         let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
         let item = &mut items.table[index];
         let (form, updates, is_away) = (&stream.form, item.updates, item.cached.is_away());
-        let audience = &mut item.audience;
-        if stream.index() != index
-            || !if is_away { audience.defer_one(watcher, form) } else { audience.change(watcher, form) }
-        {
+        let was_active = stream.index() == index
+            && match is_away {
+                true => item.audience.defer_one(watcher, form),
+                false => item.audience.change(watcher, form),
+            };
+        if !was_active {
             continue;
         }
         changed += 1;

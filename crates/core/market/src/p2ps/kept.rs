@@ -29,7 +29,6 @@ use super::fanout;
 use super::instance::send_to_instance;
 use super::items::WatchedItems;
 use super::life::Phase;
-use super::recall::Recall;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
 use crate::cached::CachedItem;
@@ -56,7 +55,7 @@ fn look_at_oldest(items: &mut WatchedItems, now: Nanos) {
 }
 
 /// Gives up images that nobody has needed for a while, as many as may be looked at in a turn.
-pub(super) fn give_up(items: &mut WatchedItems, now: Nanos) {
+fn give_up(items: &mut WatchedItems, now: Nanos) {
     for _ in 0..items.config.cleanups_per_turn {
         if now < items.kept.next_wakeup() {
             break;
@@ -159,12 +158,13 @@ pub(super) fn on_image(
     now: Nanos,
     index: usize,
     (id, after): (u32, u64),
-    msg: &RefreshMsg<'_>,
+    refresh: &[u8],
     sink: &mut impl ServerSink,
 ) -> Result<(), DecodeError> {
     if !items.table[index].recall.as_ref().is_some_and(|recall| recall.is_asked) {
         return Ok(());
     }
+    let msg = RefreshMsg::parse(refresh)?;
     let was_bound = items.table[index].id == Some(id);
     let is_first = msg.part_num.unwrap_or(0) == 0;
     if is_first && !(items.bind(index, id) && items.joins_stream(index, after, was_bound)) {
@@ -177,14 +177,15 @@ pub(super) fn on_image(
     if is_first {
         recall.incoming = Some((after, CachedItem::new(ripples)));
     }
-    let Some((begun, image)) = &mut recall.incoming else { return Ok(()) };
-    match image.on_refresh(msg, &items.rules) {
-        Ok(true) if *begun == after => {}
-        Ok(_) => return Ok(()),
+    let Some((_, image)) = recall.incoming.as_mut().filter(|(begun, _)| *begun == after) else {
+        return Ok(());
+    };
+    match image.on_refresh(&msg, &items.rules) {
+        Ok(true) => {}
+        Ok(false) => return Ok(()),
         Err(error) => {
             // From here on it is an item without an image, which is asked for again when that is overdue.
-            items.kept.forget(recall);
-            **recall = Recall { streams: std::mem::take(&mut recall.streams), ..Recall::default() };
+            items.kept.restart(recall);
             items.request(index);
             return Err(error);
         }
@@ -215,8 +216,7 @@ pub(super) fn on_image(
 fn ask_again(items: &mut WatchedItems, index: usize, sink: &mut impl ServerSink) {
     let item = &mut items.table[index];
     let Some(recall) = &mut item.recall else { return };
-    items.kept.forget(recall);
-    **recall = Recall { streams: std::mem::take(&mut recall.streams), ..Recall::default() };
+    items.kept.restart(recall);
     items.kept.wanted.push_back((index, item.serial));
     ask(items, sink);
 }

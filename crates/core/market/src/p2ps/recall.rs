@@ -10,6 +10,7 @@ use crate::cached::CachedItem;
 
 /// An image that nobody has needed for so long is given up.
 const KEPT_FOR: Duration = Duration::from_secs(5);
+
 /// Which images are here, and which are asked for again.
 #[derive(Debug)]
 pub(super) struct KeptImages {
@@ -60,6 +61,12 @@ impl KeptImages {
     /// An item is gone, or its image has come.
     pub(super) fn forget(&mut self, recall: &Recall) {
         self.outstanding -= usize::from(recall.is_asked);
+    }
+
+    /// What has come of an image is of no use: nothing of it is here or on its way.
+    pub(super) fn restart(&mut self, recall: &mut Recall) {
+        self.forget(recall);
+        (recall.is_asked, recall.incoming) = (false, None);
     }
 
     /// Whether there are more than there may be.

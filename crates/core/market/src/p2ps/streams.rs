@@ -99,8 +99,11 @@ impl WatchedItems {
         self.clients.count_watchers(1);
         let item = &mut self.table[index];
         let phase = item.life.phase();
-        let is_live = phase == Phase::Live;
-        if if is_live { item.cached.is_away() } else { !item.cached.has_image() } {
+        let has_to_wait = match phase {
+            Phase::Live => item.cached.is_away(),
+            _ => !item.cached.has_image(),
+        };
+        if has_to_wait {
             let is_suspect = item.cached.state().data == DataState::Suspect;
             item.audience.await_image(newcomer);
             match phase {

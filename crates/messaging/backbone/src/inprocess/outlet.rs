@@ -71,13 +71,11 @@ impl InProcessOutlet {
             }
             self.waiting.pop_front();
         }
-        let is_news = self.ring.publish();
+        self.ring.publish();
         let told = std::mem::take(&mut self.told);
         // One that sleeps, because nothing was for it, may be what the ring waits for.
         let wake = if self.waiting.is_empty() { told } else { ALL };
-        if is_news || wake == ALL {
-            self.inlets.iter().filter(|inlet| inlet.bit & wake != 0).for_each(|inlet| inlet.inlet.nudge());
-        }
+        self.inlets.iter().filter(|inlet| inlet.bit & wake != 0).for_each(|inlet| inlet.inlet.nudge());
     }
 
     /// An inlet is there: it gets what is sent from now on.

@@ -30,20 +30,24 @@ fn kept(bench: &mut Bench, act: impl FnOnce(&mut Bench)) -> i64 {
     grown.bytes_current
 }
 
+/// Nearly as many as tables of a power of two have room for: what is reserved beyond is written to later.
+const ITEMS: u32 = 32_000;
+
+/// A watches all items, and each has its image.
+fn watch_all(bench: &mut Bench) {
+    for item in 1..=ITEMS {
+        bench.request(A, item as i32, &name(item));
+        bench.open(u64::from(item), item, &name(item));
+        bench.image(item, u64::from(item), &name(item), &IMAGE);
+        bench.log.0.clear();
+    }
+}
+
 #[test]
 fn an_item_and_one_more_watch_are_within_their_bytes() {
-    // Nearly as many as tables of a power of two have room for: what is reserved beyond is written to later.
-    const ITEMS: u32 = 32_000;
     const CLIENTS: u32 = 400;
     let mut bench = Bench::running();
-    let items = kept(&mut bench, |bench| {
-        for item in 1..=ITEMS {
-            bench.request(A, item as i32, &name(item));
-            bench.open(u64::from(item), item, &name(item));
-            bench.image(item, u64::from(item), &name(item), &IMAGE);
-            bench.log.0.clear();
-        }
-    });
+    let items = kept(&mut bench, watch_all);
     for n in 0..CLIENTS {
         let client = ClientId(100 + n);
         bench.core.on_client_connected(client, ClientProfile::default());
@@ -81,17 +85,9 @@ fn a_client_that_watches_nothing_is_within_its_bytes() {
 /// As a shard has it: the relay keeps the image.
 #[test]
 fn an_item_whose_image_is_away_is_within_its_bytes() {
-    const ITEMS: u32 = 32_000;
     let mut bench = Bench::running();
     bench.core.reconfigure(|config| config.kept_images_max = Some(0));
-    let items = kept(&mut bench, |bench| {
-        for item in 1..=ITEMS {
-            bench.request(A, item as i32, &name(item));
-            bench.open(u64::from(item), item, &name(item));
-            bench.image(item, u64::from(item), &name(item), &IMAGE);
-            bench.log.0.clear();
-        }
-    });
+    let items = kept(&mut bench, watch_all);
     let item = items / i64::from(ITEMS);
     assert!(item <= 480, "an item without its image and with its first watch has {item} bytes");
 }
