@@ -144,11 +144,13 @@ class Stamped(Traced):
             (['NOBODY', '--seconds', '1'], 'no client watches NOBODY'),
             (['QUIET', '--seconds', '1'], 'no update of QUIET has come'),
             (['NI.1', '--service', 'OTHER', '--seconds', '1'], 'has no service OTHER'),
-            (['0:NI.1'], '400, `item` must be the name of an item'),
         ):
             status, out, log = self.trace(server, *words)
             self.assertEqual((status, out), (1, ''), log)
             self.assertIn(said, log)
+        status, out, log = self.trace(server, '0:NI.1')
+        self.assertEqual((status, out), (2, ''), log)
+        self.assertIn('`item` must be the name of an item', log)
         status, _, log = self.trace(self.distributor, 'NI.1')
         self.assertEqual(status, 1)
         self.assertIn('this daemon traces no items: ask a P2PS', log)

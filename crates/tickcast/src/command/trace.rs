@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
+use daemon::Query;
 use serde_json::{Value, json};
 
 use crate::admin_client::{self, encoded};
@@ -57,6 +58,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 const QUIET_MAX: u32 = 12;
 
 pub(crate) fn run(args: &TraceArgs) -> Result<(), Failure> {
+    Query::trace(&query(args)).map_err(|error| Failure::Config(error.to_string()))?;
     let stop = Stop::default();
     stop.end_on_signals()?;
     let until = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
@@ -87,19 +89,22 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "tickcast: {text}");
 }
 
+/// Item and service as a P2PS is asked for them.
+fn query(args: &TraceArgs) -> String {
+    let service = args.service.as_ref().map_or(String::new(), |name| format!("&service={}", encoded(name)));
+    format!("item={}{service}", encoded(&args.item))
+}
+
 /// What the P2PS has of the item behind a number.
 fn ask(args: &TraceArgs, after: u64) -> Result<Value, Failure> {
-    let (address, item) = (&args.p2ps, encoded(&args.item));
-    let service = args.service.as_ref().map_or(String::new(), |name| format!("&service={}", encoded(name)));
+    let (address, query) = (&args.p2ps, query(args));
     let named = |error: String| Failure::Run(format!("http://{address}/trace: {error}"));
-    let path = format!("/trace?item={item}{service}&after={after}");
+    let path = format!("/trace?{query}&after={after}");
     let answer = admin_client::ask(address, "GET", &path).map_err(|error| named(error.to_string()))?;
     let said =
         || String::from_utf8_lossy(&answer.body).trim().chars().take(200).map(shown).collect::<String>();
     match answer.status {
         200 => serde_json::from_slice(&answer.body).map_err(|error| named(error.to_string())),
-        // The item is none, or the service.
-        400 => Err(Failure::Config(format!("http://{address}/trace: {}", said()))),
         404 => Err(named("404, an admin port that traces no items: a P2PS of this version does".to_owned())),
         status => Err(named(format!("{status}, {}", said()))),
     }
