@@ -46,6 +46,7 @@ mod intake;
 mod key;
 mod key_index;
 pub mod p2ps;
+mod places;
 mod ration;
 mod shared;
 mod short_bytes;

@@ -107,7 +107,7 @@ config::section! {
         services_without_ripples: Vec<String> = [], length 0..=1_000;
         /// Where many streams or items are concerned at once, because a client has gone or a service is lost, so
         /// many of them are dealt with before others are served again.
-        cleanups_per_turn: u32 = 2_000, range 1..=1_000_000;
+        cleanups_per_turn: u32 = 500, range 1..=1_000_000;
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone

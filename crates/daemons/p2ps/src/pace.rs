@@ -33,9 +33,9 @@ struct Held {
 }
 
 /// Work for one client in a turn.
-const CLIENT_WORK: usize = 256 << 10;
-/// Work for all in a turn, once for what arrives and once for those who wait.
-const TURN_WORK: usize = 1 << 20;
+const CLIENT_WORK: usize = 128 << 10;
+/// Work for all in a turn, once for what arrives and once for those who wait: two or three milliseconds of small images.
+const TURN_WORK: usize = 256 << 10;
 /// What a request costs beside the bytes that it leads to.
 const REQUEST_WORK: usize = 512;
 
@@ -168,14 +168,14 @@ mod tests {
         pace.begin(1_000);
         assert!(pace.charge(A, 1_000 + CLIENT_WORK / 2));
         assert!(!pace.charge(A, 1_000 + CLIENT_WORK), "its share is used up");
-        assert!(pace.has_room() && pace.charge(B, 1_000 + CLIENT_WORK));
+        assert!(pace.has_room() && pace.charge(B, 1_000 + CLIENT_WORK + 1_000));
         pace.begin(0);
         assert!(!pace.charge(B, TURN_WORK) && !pace.has_room());
         pace.renew();
         pace.begin(TURN_WORK);
         assert!(pace.has_room() && pace.charge(A, TURN_WORK + 100));
         let requests = (0..).take_while(|_| pace.charge(A, TURN_WORK + 100)).count();
-        assert!((400..600).contains(&requests), "requests that lead to nothing count too: {requests}");
+        assert!((200..300).contains(&requests), "requests that lead to nothing count too: {requests}");
     }
 
     #[test]

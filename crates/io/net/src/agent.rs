@@ -125,12 +125,19 @@ impl Load {
 
     #[inline]
     fn end_turn(&mut self, now: Nanos, counters: &Thread) {
-        // A turn that has looked in vain is a part of waiting: a thread that spins is not busy for that.
-        let spent = if self.works { &counters.working_ns } else { &counters.waiting_ns };
-        spent.add(self.take(now));
-        self.works = false;
+        let took_ns = self.take(now);
+        if !std::mem::take(&mut self.works) {
+            // A turn that has looked in vain is a part of waiting: a thread that spins is not busy for that.
+            counters.waiting_ns.add(took_ns);
+            return;
+        }
+        counters.working_ns.add(took_ns);
+        if took_ns > LONG_TURN_NS {
+            note_long_turn(took_ns, counters);
+        }
     }
 
+    /// Nanoseconds since the last look.
     #[inline]
     fn take(&mut self, now: Nanos) -> u64 {
         let before = std::mem::replace(&mut self.since, now);
@@ -138,9 +145,39 @@ impl Load {
     }
 }
 
+/// Turns beyond it are counted by their length.
+const LONG_TURN_NS: u64 = 100_000;
+
+#[cold]
+fn note_long_turn(took_ns: u64, counters: &Thread) {
+    let bounds =
+        [(1, &counters.turns_above_1ms), (5, &counters.turns_above_5ms), (20, &counters.turns_above_20ms)];
+    for (ms, turns) in bounds {
+        turns.add(u64::from(took_ns > ms * 1_000_000));
+    }
+    counters.longest_turn_ns.set(counters.longest_turn_ns.get().max(took_ns));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_turns_are_counted_by_what_they_exceed() {
+        let (counters, mut load) = (Thread::default(), Load::new(Nanos(0)));
+        let mut now = 0;
+        for took_ns in [1_000_000, 1_000_001, 5_000_001, 30_000_000, 90_000] {
+            load.begin_turn(Nanos(now), true, &counters);
+            now += took_ns;
+            load.end_turn(Nanos(now), &counters);
+        }
+        // A long wait is no long turn.
+        load.begin_turn(Nanos(now + 1_000_000_000), false, &counters);
+        load.end_turn(Nanos(now + 2_000_000_000), &counters);
+        let above = [&counters.turns_above_1ms, &counters.turns_above_5ms, &counters.turns_above_20ms];
+        assert_eq!(above.map(|turns| turns.get()), [3, 2, 1]);
+        assert_eq!(counters.longest_turn_ns.get(), 30_000_000);
+    }
 
     #[test]
     fn turns_that_find_work_are_working_time_and_all_else_is_waiting() {

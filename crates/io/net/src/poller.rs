@@ -55,6 +55,10 @@ pub struct Poller {
     events: Events,
 }
 
+/// Descriptors that one look reports: what all of them lead to is done before timers and other work are looked at
+/// again. The kernel reports the others next.
+const READY_MAX: usize = 64;
+
 /// What the kernel has reported. The union of an event holds a pointer besides the number that is used here.
 struct Events(Vec<Event>);
 
@@ -100,13 +104,13 @@ impl AsFd for Registrar {
 }
 
 impl Poller {
-    /// An empty set that reports at most 256 descriptors a call (the others come with the next).
+    /// An empty set that reports at most 64 descriptors a call (the others come with the next).
     ///
     /// # Errors
     /// The process is out of descriptors.
     pub fn new() -> io::Result<Poller> {
         let epoll = Unshared::new(epoll::create(CreateFlags::CLOEXEC)?);
-        Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Events(Vec::with_capacity(256)) })
+        Ok(Poller { registrar: Registrar(Arc::new(epoll)), events: Events(Vec::with_capacity(READY_MAX)) })
     }
 
     /// Where descriptors are added.

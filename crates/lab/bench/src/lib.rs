@@ -54,6 +54,7 @@ mod process;
 mod raw;
 mod report;
 mod role;
+mod storm;
 mod stream;
 mod sustained;
 mod template;
@@ -100,6 +101,9 @@ pub enum BenchCommand {
     /// A consumer asks for 100,000 images at once: how long it waits, directly from a provider and through the servers,
     /// and what that does to the updates of another consumer.
     Images(images::ImagesArgs),
+    /// Ten thousand consumers that come at once, stand still, read again and leave at once: how long each part takes,
+    /// the server's memory, and how long its threads do nothing else.
+    Storm(storm::StormArgs),
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),
     /// One point-to-point server and 100 WebSocket clients of one watchlist: JSON updates a second out of one
@@ -150,6 +154,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Congestion(args) => congestion::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::Images(args) => images::run(args),
+        BenchCommand::Storm(args) => storm::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
         BenchCommand::All(args) => all(args),

@@ -20,6 +20,16 @@ use crate::BenchError;
 /// For processes to come up, and for 100,000 images to get through.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
 
+/// A process that uses less than a twentieth of this time in it has nothing to do.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Bytes of memory of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) now: u64,
+    pub(crate) peak: u64,
+}
+
 /// A process that does a part of a workload. It ends with this value.
 pub(crate) struct Process {
     name: String,
@@ -138,6 +148,40 @@ impl Process {
         Ok(())
     }
 
+    /// Waits until it has nothing to do: what a run has left for later would count for the next one.
+    pub(crate) fn rests(&mut self, limit: Duration) -> Result<(), BenchError> {
+        let deadline = clock::monotonic().after(limit);
+        let mut before = self.cpu_time()?;
+        loop {
+            std::thread::sleep(LOOK_AGAIN);
+            let busy = self.cpu_time()?;
+            if busy - before < LOOK_AGAIN / 20 {
+                return Ok(());
+            }
+            if clock::monotonic() > deadline {
+                return Err(BenchError::new(format!("{} is still at work after {limit:?}", self.name)));
+            }
+            before = busy;
+        }
+    }
+
+    /// Bytes of memory that it has, and the most that it has had since [`Process::forget_peak`].
+    pub(crate) fn memory(&self) -> Result<Memory, BenchError> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+            kib.map(|kib| kib << 10).ok_or_else(|| BenchError::new(format!("no {name} of {}", self.name)))
+        };
+        Ok(Memory { now: of("VmRSS")?, peak: of("VmHWM")? })
+    }
+
+    /// From now on, the peak of its memory is counted anew.
+    pub(crate) fn forget_peak(&self) -> Result<(), BenchError> {
+        // proc_pid_clear_refs(5): 5 sets the peak to what is resident now.
+        Ok(std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")?)
+    }
+
     /// Processor time of its threads so far: in the program and in the kernel.
     pub(crate) fn cpu_time(&self) -> Result<Duration, BenchError> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()))?;
@@ -206,6 +250,15 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).expect("there"), "text");
         drop(scratch);
         assert!(!Path::new(&file).exists());
+    }
+
+    #[test]
+    fn a_process_has_memory_and_rests_when_it_only_reads() {
+        let mut reads = Process::program("cat", "cat", &[]).expect("it is everywhere");
+        let memory = reads.memory().expect("it runs");
+        assert!(memory.now > 0 && memory.peak >= memory.now, "{memory:?}");
+        reads.forget_peak().expect("it is ours");
+        reads.rests(Duration::from_secs(30)).expect("nothing is written to it");
     }
 
     #[test]

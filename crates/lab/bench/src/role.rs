@@ -9,7 +9,9 @@ use clap::{Args, Subcommand};
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
 use crate::options::Cpu;
-use crate::{BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw};
+use crate::{
+    BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw, storm,
+};
 
 #[derive(Debug, Args)]
 pub struct RoleArgs {
@@ -50,6 +52,7 @@ enum Role {
     InProcess(end_to_end::InProcessArgs),
     ImagesAsker(end_to_end::ConsumerArgs),
     ImagesServer(images::ServerArgs),
+    StormCrowd(storm::CrowdArgs),
     Mounts(fan_out::MountsArgs),
     #[command(name = "websocket-clients")]
     WebSocketClients(fan_out::WebSocketClientsArgs),
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::InProcess(args) => end_to_end::in_process(args),
         Role::ImagesAsker(args) => images::asker(args),
         Role::ImagesServer(args) => images::server(args),
+        Role::StormCrowd(args) => storm::crowd(args),
         Role::Mounts(args) => fan_out::mounts(args),
         Role::WebSocketClients(args) => fan_out::websocket_clients(args),
         Role::NatsPublisher(args) => fan_out::nats_publisher(args),

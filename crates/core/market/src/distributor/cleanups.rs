@@ -358,8 +358,8 @@ impl Items {
     /// these is looked at in time.
     pub(super) fn forget_rest(&mut self, peer: PeerId) {
         for gone in self.cleanups.peers.iter().filter(|gone| gone.peer == peer) {
-            for index in &gone.items {
-                if let Some(item) = self.table.get_mut(*index) {
+            for index in gone.items.iter() {
+                if let Some(item) = self.table.get_mut(index) {
                     item.forget(peer);
                 }
             }
@@ -377,7 +377,7 @@ impl Items {
                 self.cleanups.peers.pop_front();
             }
             let Some(index) = index else { continue };
-            let wants_again = self.links.peers.get(&peer).is_some_and(|known| known.items.contains(&index));
+            let wants_again = self.links.peers.get(&peer).is_some_and(|known| known.items.contains(index));
             // The item may be another one by now, of which the peer has never heard.
             if let Some(item) = self.table.get_mut(index).filter(|_| !wants_again) {
                 item.forget(peer);

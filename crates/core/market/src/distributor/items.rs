@@ -330,7 +330,7 @@ impl Items {
         self.index.remove(index, item.key.as_key());
         for peer in item.peers.iter().chain(&item.waiting) {
             if let Some(peer) = self.links.peers.get_mut(peer) {
-                peer.items.remove(&index);
+                peer.items.remove(index);
             }
         }
         for &peer in &item.waiting {

@@ -1,10 +1,11 @@
 //! What a link has asked for and has not got yet.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use super::errors::LinkError;
 use crate::backbone::LinkUp;
 use crate::key::ItemKey;
+use crate::places::Places;
 
 /// What is kept of a link.
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub(super) struct Kept {
     /// Of requests and questions.
     bytes: usize,
     /// Items, by their places in the table, whose first image the server waits for and that have one now.
-    images: BTreeSet<usize>,
+    images: Places,
     /// An image has its turn next, not a request.
     is_turn_of_images: bool,
     /// The link stands in the row of those that are to be served.

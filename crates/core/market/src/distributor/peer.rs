@@ -1,11 +1,12 @@
 //! A link from a point-to-point server: what it wants, what it waits for, and how far behind it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use units::Nanos;
 
 use super::kept::Kept;
 use super::notices::PeerNotice;
+use crate::places::Places;
 use crate::ration::Ration;
 
 /// What a server has taken.
@@ -84,7 +85,7 @@ pub(super) struct Peer {
     pub(super) is_greeted: bool,
     pub(super) name: String,
     /// The items it wants, by their places in the table.
-    pub(super) items: BTreeSet<usize>,
+    pub(super) items: Places,
     /// Its private streams, by conversation, by their places in the table.
     pub(super) privates: BTreeMap<u64, usize>,
     pub(super) flow: PeerFlow,

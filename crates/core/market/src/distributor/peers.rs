@@ -160,7 +160,7 @@ impl Distributor {
         if let Some(index) = self.items.find(key) {
             self.items.table[index].forget(peer);
             if let Some(known) = self.items.links.peers.get_mut(&peer) {
-                known.items.remove(&index);
+                known.items.remove(index);
             }
             self.items.check_wanted(now, index, sink);
         }

@@ -8,6 +8,7 @@ use units::Nanos;
 use super::base::{PeerId, ProviderId};
 use super::bulk_changes::BulkChanges;
 use super::kept::Kept;
+use crate::places::Places;
 
 /// What is not done, and what may be done of it in this turn.
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ pub(super) struct Cleanups {
 pub(super) struct Departed {
     pub(super) peer: PeerId,
     /// The items that were wanted over it.
-    pub(super) items: BTreeSet<usize>,
+    pub(super) items: Places,
     /// What it had asked for and not got.
     pub(super) kept: Kept,
 }

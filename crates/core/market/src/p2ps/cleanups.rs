@@ -147,8 +147,7 @@ impl WatchedItems {
         while self.cleanups.left > until {
             let Some(service) = self.sources.services.get_mut(&id) else { return true };
             let Some(sweep) = service.sweeps.front_mut() else { return true };
-            let Some(index) = service.items.range(sweep.next as u32..).next().map(|place| *place as usize)
-            else {
+            let Some(index) = service.items.next_from(sweep.next) else {
                 let done = service.sweeps.pop_front().map(|sweep| sweep.what);
                 self.swept(now, id, done, sink);
                 continue;

@@ -25,6 +25,7 @@ use super::stamps;
 use super::stream::{Incoming, Order};
 use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use crate::encoding::Encoding;
+use crate::places::Places;
 use crate::ration::Ration;
 
 /// What comes from source distributors: their directories, the links to them, and their streams.
@@ -445,7 +446,7 @@ impl Instances {
                     definition,
                     active: None,
                     sources: BTreeSet::new(),
-                    items: BTreeSet::new(),
+                    items: Places::default(),
                     recheck_at: Nanos::NEVER,
                     is_withdrawn: false,
                     sweeps: VecDeque::new(),

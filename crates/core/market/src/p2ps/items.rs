@@ -351,7 +351,7 @@ impl WatchedItems {
         let index = self.table.insert(item);
         self.index.insert(&self.table, index);
         if let Some(service) = self.sources.services.get_mut(&key.service) {
-            service.items.insert(index as u32);
+            service.items.insert(index);
         }
         self.counters.items.set(self.table.len() as u64);
         self.count_suspect(index);
@@ -372,7 +372,7 @@ impl WatchedItems {
         self.index.remove(index, item.key.as_key());
         self.recovery.count(item.life.phase(), Phase::Idle);
         if let Some(service) = self.sources.services.get_mut(&item.key.service) {
-            service.items.remove(&(index as u32));
+            service.items.remove(index);
             if let (Some(id), Some(source)) = (item.id, service.active_source())
                 && let Some(Some(Source::Service { stream, .. })) =
                     self.sources.all.get_mut(source.0 as usize)

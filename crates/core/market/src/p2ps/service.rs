@@ -7,6 +7,7 @@ use units::Nanos;
 
 use super::base::SourceId;
 use super::ledger::AccountId;
+use crate::places::Places;
 
 /// One thing to be done with each item that a service has now.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ pub(super) struct Service {
     /// Where it could come from: the sources of its topic.
     pub(super) sources: BTreeSet<SourceId>,
     /// The places of its items that clients watch.
-    pub(super) items: BTreeSet<u32>,
+    pub(super) items: Places,
     /// It came up again: items that are still suspect then are asked for.
     pub(super) recheck_at: Nanos,
     /// No instance offers it any more; its items are being closed.

@@ -12,6 +12,15 @@ pub(crate) struct Daemons {
 
 impl Daemons {
     pub(crate) fn start(cpus: [Cpu; 2], sets: &[String]) -> Result<Daemons, BenchError> {
+        Daemons::start_with_admin(cpus, sets, None)
+    }
+
+    /// The same; the point-to-point server tells its counters at that port.
+    pub(crate) fn start_with_admin(
+        cpus: [Cpu; 2],
+        sets: &[String],
+        admin_port: Option<u16>,
+    ) -> Result<Daemons, BenchError> {
         let [provider_port, rssl_port] = [free_port()?, free_port()?];
         let [group_port, resolver_port] = [free_port()?, free_port()?];
         let messaging = [
@@ -33,6 +42,7 @@ impl Daemons {
         server_sets.extend(["bytes", "ms"].map(|what| format!("p2ps.conflate_above_{what}=0")));
         // On any machine, unless it is told otherwise.
         server_sets.push("p2ps.shards=1".to_owned());
+        server_sets.extend(admin_port.map(|port| format!("admin.port={port}")));
         server_sets.extend(cpu("p2ps", cpus[1]));
         let mut distributor = daemon("source-distributor", distributor_sets)?;
         let mut server = daemon("p2ps", server_sets)?;

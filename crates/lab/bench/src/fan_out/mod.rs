@@ -16,8 +16,9 @@ mod websocket;
 mod websocket_clients;
 
 pub(crate) use bare::{BareMountsArgs, BareServerArgs, bare_mounts, bare_server};
-pub(crate) use mounts::{MountsArgs, mounts};
+pub(crate) use mounts::{Mount, MountsArgs, Watchlist, mounts};
 pub(crate) use nats_publisher::{NatsPublisherArgs, nats_publisher};
+pub(crate) use peers::{Peer, read};
 pub(crate) use rssl::{FanOutArgs, run};
 pub(crate) use tls::TlsDirectory;
 pub(crate) use websocket::{WebSocketFanOutArgs, run as run_websocket};

@@ -34,17 +34,41 @@ pub(crate) struct MountsArgs {
 }
 
 /// One consumer: it counts updates, and looks at the time of one of 64.
-struct Mount {
+pub(crate) struct Mount {
     transport: Transport,
     connection: ClientConnection,
     reader: Reader,
 }
 
 struct Reader {
-    number: u32,
-    items: Items,
+    watchlist: Watchlist,
     images: u32,
     tally: Tally,
+}
+
+/// The items of a consumer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watchlist {
+    /// So many of the items that are common.
+    pub(crate) common: u32,
+    /// Of this mount's own items, of which there are `own_of`, `own` from a place on; the first one follows the last.
+    pub(crate) mount: u32,
+    pub(crate) own_from: u32,
+    pub(crate) own: u32,
+    pub(crate) own_of: u32,
+}
+
+impl Watchlist {
+    /// What a mount of the workload watches: all common items, and its own.
+    fn of_mount(items: Items, mount: u32) -> Watchlist {
+        Watchlist { common: items.common, mount, own_from: 0, own: items.own, own_of: items.own }
+    }
+
+    fn names(self) -> impl Iterator<Item = String> {
+        let place = move |n: u32| ((u64::from(self.own_from) + u64::from(n)) % u64::from(self.own_of)) as u32;
+        let own = (0..self.own).map(move |n| Items::own_name(self.mount, place(n)));
+        (0..self.common).map(Items::common_name).chain(own)
+    }
 }
 
 /// One of so many updates is looked into.
@@ -85,9 +109,7 @@ impl Reader {
     }
 
     fn request_items(&mut self, out: &mut Outbound) -> ControlFlow<Stop> {
-        let common = (0..self.items.common).map(Items::common_name);
-        let own = (0..self.items.own).map(|n| Items::own_name(self.number, n));
-        for (name, stream_id) in common.chain(own).zip(5..) {
+        for (name, stream_id) in self.watchlist.names().zip(5..) {
             let key = ItemKey::new(SERVICE_ID, name.as_bytes());
             push(out, &ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key))?;
         }
@@ -111,11 +133,17 @@ fn push(out: &mut Outbound, message: &impl ToVec) -> ControlFlow<Stop> {
 }
 
 impl Mount {
-    fn new(items: Items, number: u32, transport: Transport, params: &Arc<ClientParams>) -> Mount {
+    /// Every mount has a seed of its own.
+    pub(crate) fn new(
+        watchlist: Watchlist,
+        seed: u32,
+        transport: Transport,
+        params: &Arc<ClientParams>,
+    ) -> Mount {
         let counters = Arc::new(RsslConnections::default());
         let version = params.config().version_max;
-        let connection = ClientConnection::new(clock::monotonic(), params, &counters, version, number.into());
-        let reader = Reader { number, items, images: 0, tally: Tally::default() };
+        let connection = ClientConnection::new(clock::monotonic(), params, &counters, version, seed.into());
+        let reader = Reader { watchlist, images: 0, tally: Tally::default() };
         Mount { transport, connection, reader }
     }
 }
@@ -154,7 +182,7 @@ impl Peer for Mount {
     }
 
     fn is_ready(&self) -> bool {
-        self.reader.images >= self.reader.items.common + self.reader.items.own
+        self.reader.images >= self.reader.watchlist.common + self.reader.watchlist.own
     }
 
     fn tally(&mut self) -> &mut Tally {
@@ -170,6 +198,7 @@ pub(crate) fn mounts(args: &MountsArgs) -> Result<(), BenchError> {
         Some(Compression::Lz4) => CompressionType::Lz4,
     };
     let params = Arc::new(ClientConfig { compression, ..ClientConfig::default() }.check()?);
-    let mount = |number, transport| Mount::new(args.items, number, transport, &params);
+    let watchlist = |number| Watchlist::of_mount(args.items, number);
+    let mount = |number, transport| Mount::new(watchlist(number), number, transport, &params);
     serve(args.target.connect_all(args.items.mounts, mount)?)
 }

@@ -17,13 +17,13 @@ use crate::process::{START_LIMIT, answer};
 
 /// What a consumer has counted in a run.
 #[derive(Default)]
-pub(super) struct Tally {
-    pub(super) seen: Seen,
-    pub(super) has_ended: bool,
+pub(crate) struct Tally {
+    pub(in crate::fan_out) seen: Seen,
+    pub(in crate::fan_out) has_ended: bool,
 }
 
 /// A consumer.
-pub(super) trait Peer {
+pub(crate) trait Peer {
     fn transport(&mut self) -> &mut Transport;
     /// Takes what was read.
     fn on_bytes(&mut self, bytes: &[u8]) -> Result<(), BenchError>;
@@ -71,7 +71,7 @@ pub(super) fn serve<P: Peer>(mut peers: Vec<P>) -> Result<(), BenchError> {
 }
 
 /// Reads what there is, and writes what there is to say.
-fn read(peer: &mut impl Peer, bytes: &mut [u8]) -> Result<(), BenchError> {
+pub(crate) fn read(peer: &mut impl Peer, bytes: &mut [u8]) -> Result<(), BenchError> {
     loop {
         match peer.transport().read(bytes)? {
             Moved::Bytes(count) => {

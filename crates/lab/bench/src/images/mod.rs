@@ -98,7 +98,7 @@ struct ImagesContender {
     /// Somebody who watches all items, where the server is to have them.
     _holder: Option<Process>,
     asker: Process,
-    _daemons: Option<Daemons>,
+    daemons: Option<Daemons>,
 }
 
 impl ImagesContender {
@@ -141,7 +141,14 @@ impl ImagesContender {
             all.expect("ready", LIMIT)?;
         }
         let asker = args.consumer("images-asker", port, args.items)?;
-        Ok(ImagesContender { path, provider, steady, _holder: holder, asker, _daemons: daemons })
+        Ok(ImagesContender { path, provider, steady, _holder: holder, asker, daemons })
+    }
+
+    /// The run before leaves the servers work: items that are wanted no more. It is not to count for the next one.
+    fn rest(&mut self) -> Result<(), BenchError> {
+        let Some(daemons) = &mut self.daemons else { return Ok(()) };
+        daemons.server.rests(LIMIT)?;
+        daemons.distributor.rests(LIMIT)
     }
 
     /// How long all images took, in nanoseconds.
@@ -215,6 +222,7 @@ fn measure(
     let mut figures = Figures::default();
     for run in 0..=args.options.runs {
         report.progress(&format!("{}, {rate}/s, run {run} of {}", contender.path, args.options.runs));
+        contender.rest()?;
         if rate == 0 {
             let elapsed = contender.ask()?;
             if run > 0 {
@@ -225,6 +233,7 @@ fn measure(
         let seconds = args.options.seconds;
         let command = |n: u32| json!({ "run": n % 250 + 1, "rate": rate, "seconds": seconds });
         let (_, alone) = contender.flow(&command(2 * run), false)?;
+        contender.rest()?;
         let (elapsed, beside) = contender.flow(&command(2 * run + 1), true)?;
         // The first one warms caches, buffers and routes.
         if run > 0 {
