@@ -12,22 +12,30 @@ use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 use units::Nanos;
 
+use crate::BenchError;
 use crate::end_to_end::Pacing;
 use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::{BenchError, update};
+use crate::update::Profile;
 
 /// Time `u64`, number of the run that ends here `u8`, filling: as long as an update in its RSSL frame.
-pub(crate) const RECORD_BYTES: usize = update::UPDATE_BYTES + 3;
-/// Records in one datagram, at most: as in Ethernet frames.
-const DATAGRAM_BYTES: usize = 1472 / RECORD_BYTES * RECORD_BYTES;
+pub(crate) fn record_bytes(profile: Profile) -> usize {
+    profile.update_bytes() + 3
+}
+
+/// Bytes of records in one datagram, at most: as in Ethernet frames.
+fn datagram_bytes(record: usize) -> usize {
+    (1472 / record).max(1) * record
+}
+
 const READ_BYTES: usize = 64 << 10;
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 10, 10, 77);
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// Sends records at the rate that it is told.
-pub(crate) fn source(to: u16, pacing: Pacing, cpu: Cpu) -> Result<(), BenchError> {
+pub(crate) fn source(to: u16, pacing: Pacing, profile: Profile, cpu: Cpu) -> Result<(), BenchError> {
     cpu.enter()?;
+    let length = record_bytes(profile);
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, to))?;
     stream.set_nodelay(true)?;
     answer(&json!({ "ready": true }));
@@ -35,13 +43,13 @@ pub(crate) fn source(to: u16, pacing: Pacing, cpu: Cpu) -> Result<(), BenchError
         let mut bytes = Vec::new();
         let sent = pacing.run(&command, |due| {
             for intended in due {
-                record(&mut bytes, *intended, 0);
+                record(&mut bytes, length, *intended, 0);
             }
             stream.write_all(&bytes)?;
             bytes.clear();
             Ok(())
         })?;
-        record(&mut bytes, sent.end, run_number(&command));
+        record(&mut bytes, length, sent.end, run_number(&command));
         stream.write_all(&bytes)?;
         answer(&json!({ "sent": sent.count }));
     }
@@ -49,8 +57,8 @@ pub(crate) fn source(to: u16, pacing: Pacing, cpu: Cpu) -> Result<(), BenchError
 }
 
 /// Adds a record.
-pub(crate) fn record(bytes: &mut Vec<u8>, intended: Nanos, ends_run: u8) {
-    let end = bytes.len() + RECORD_BYTES;
+pub(crate) fn record(bytes: &mut Vec<u8>, length: usize, intended: Nanos, ends_run: u8) {
+    let end = bytes.len() + length;
     bytes.extend_from_slice(&intended.0.to_be_bytes());
     bytes.push(ends_run);
     bytes.resize(end, 0);
@@ -61,8 +69,9 @@ pub(crate) fn run_number(command: &Value) -> u8 {
 }
 
 /// From TCP to multicast.
-pub(crate) fn relay_out(group_port: u16, cpu: Cpu) -> Result<(), BenchError> {
+pub(crate) fn relay_out(group_port: u16, profile: Profile, cpu: Cpu) -> Result<(), BenchError> {
     cpu.enter()?;
+    let length = record_bytes(profile);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     answer(&json!({ "port": listener.local_addr()?.port() }));
     let (mut stream, _) = listener.accept()?;
@@ -76,8 +85,8 @@ pub(crate) fn relay_out(group_port: u16, cpu: Cpu) -> Result<(), BenchError> {
         if read == 0 {
             return Ok(());
         }
-        let whole = (kept + read) / RECORD_BYTES * RECORD_BYTES;
-        for datagram in bytes[..whole].chunks(DATAGRAM_BYTES) {
+        let whole = (kept + read) / length * length;
+        for datagram in bytes[..whole].chunks(datagram_bytes(length)) {
             socket.send(datagram)?;
         }
         bytes.copy_within(whole..kept + read, 0);
@@ -106,8 +115,9 @@ pub(crate) fn relay_in(group_port: u16, cpu: Cpu) -> Result<(), BenchError> {
 }
 
 /// Notes how long each record took.
-pub(crate) fn sink(from: u16, cpu: Cpu) -> Result<(), BenchError> {
+pub(crate) fn sink(from: u16, profile: Profile, cpu: Cpu) -> Result<(), BenchError> {
     cpu.enter()?;
+    let length = record_bytes(profile);
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, from))?;
     answer(&json!({ "ready": true }));
     let (mut bytes, mut kept, mut latencies) = (vec![0; READ_BYTES], 0, Latencies::default());
@@ -116,8 +126,8 @@ pub(crate) fn sink(from: u16, cpu: Cpu) -> Result<(), BenchError> {
         if read == 0 {
             return Ok(());
         }
-        let whole = (kept + read) / RECORD_BYTES * RECORD_BYTES;
-        for record in bytes[..whole].chunks(RECORD_BYTES) {
+        let whole = (kept + read) / length * length;
+        for record in bytes[..whole].chunks(length) {
             let intended = Nanos(u64::from_be_bytes(record[..8].try_into().expect("a record is longer")));
             if record[8] == 0 {
                 latencies.record(clock::monotonic().since(intended).as_nanos() as u64);

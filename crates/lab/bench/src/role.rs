@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use crate::end_to_end::Pacing;
 use crate::lbtrm_ends::EndArgs;
 use crate::options::Cpu;
+use crate::update::Profile;
 use crate::{
     BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw, storm,
 };
@@ -27,11 +28,15 @@ enum Role {
         #[arg(long)]
         pacing: Pacing,
         #[command(flatten)]
+        profile: Profile,
+        #[command(flatten)]
         cpu: Cpu,
     },
     ChainRelayOut {
         #[arg(long)]
         group_port: u16,
+        #[command(flatten)]
+        profile: Profile,
         #[command(flatten)]
         cpu: Cpu,
     },
@@ -39,11 +44,15 @@ enum Role {
         #[arg(long)]
         group_port: u16,
         #[command(flatten)]
+        profile: Profile,
+        #[command(flatten)]
         cpu: Cpu,
     },
     ChainSink {
         #[arg(long)]
         from: u16,
+        #[command(flatten)]
+        profile: Profile,
         #[command(flatten)]
         cpu: Cpu,
     },
@@ -54,6 +63,7 @@ enum Role {
     ImagesServer(images::ServerArgs),
     StormCrowd(storm::CrowdArgs),
     Mounts(fan_out::MountsArgs),
+    SlowMounts(fan_out::SlowMountsArgs),
     #[command(name = "websocket-clients")]
     WebSocketClients(fan_out::WebSocketClientsArgs),
     NatsPublisher(fan_out::NatsPublisherArgs),
@@ -92,16 +102,18 @@ enum Role {
 
 pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
     match &args.role {
-        Role::ChainSource { to, pacing, cpu } => chain::source(*to, *pacing, *cpu),
-        Role::ChainRelayOut { group_port, cpu } => chain::relay_out(*group_port, *cpu),
-        Role::ChainRelayIn { group_port, cpu } => chain::relay_in(*group_port, *cpu),
-        Role::ChainSink { from, cpu } => chain::sink(*from, *cpu),
+        Role::ChainSource { to, pacing, profile, cpu } => chain::source(*to, *pacing, *profile, *cpu),
+        Role::ChainRelayOut { group_port, profile, cpu } => chain::relay_out(*group_port, *profile, *cpu),
+        // It passes on what comes, whatever it is.
+        Role::ChainRelayIn { group_port, profile: _, cpu } => chain::relay_in(*group_port, *cpu),
+        Role::ChainSink { from, profile, cpu } => chain::sink(*from, *profile, *cpu),
         Role::Publisher(args) => end_to_end::publisher(args),
         Role::Consumer(args) => end_to_end::consumer(args),
         Role::InProcess(args) => end_to_end::in_process(args),
         Role::ImagesAsker(args) => images::asker(args),
         Role::ImagesServer(args) => images::server(args),
         Role::StormCrowd(args) => storm::crowd(args),
+        Role::SlowMounts(args) => fan_out::slow_mounts(args),
         Role::Mounts(args) => fan_out::mounts(args),
         Role::WebSocketClients(args) => fan_out::websocket_clients(args),
         Role::NatsPublisher(args) => fan_out::nats_publisher(args),

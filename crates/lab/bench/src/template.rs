@@ -4,7 +4,7 @@
 //! Fields of one type stand together, as the last five prices do, and prices may ripple along them.
 
 use market::image::FieldRules;
-use rwf::{Enum, Real, RmtesString, Time, Writer};
+use rwf::{Enum, FieldListWriter, Real, RmtesString, Time, Writer};
 
 /// So many fields of one type stand together.
 const GROUP: u16 = 5;
@@ -39,14 +39,24 @@ fn id(place: u16) -> i16 {
 impl Template {
     /// Writes an image.
     pub(crate) fn write_image(self, w: &mut Writer<'_>) {
-        write(w, 0..self.image_fields, 0);
+        w.field_list(|f| self.put_image(f));
     }
 
     /// Writes an update; `n` makes its values.
     pub(crate) fn write_update(self, w: &mut Writer<'_>, n: u64) {
+        w.field_list(|f| self.put_update(f, n));
+    }
+
+    /// The fields of an image.
+    pub(crate) fn put_image(self, f: &mut FieldListWriter<'_, '_, '_>) {
+        put(f, 0..self.image_fields, 0);
+    }
+
+    /// The fields of an update.
+    pub(crate) fn put_update(self, f: &mut FieldListWriter<'_, '_, '_>, n: u64) {
         let places = u32::from(self.update_fields);
         let place = move |at: u32| (at * u32::from(self.image_fields) / places.max(1)) as u16;
-        write(w, (0..places).map(place), n);
+        put(f, (0..places).map(place), n);
     }
 
     /// The rules of these fields: texts can be changed in part, and prices ripple along their group or not.
@@ -64,19 +74,17 @@ impl Template {
     }
 }
 
-fn write(w: &mut Writer<'_>, places: impl Iterator<Item = u16>, n: u64) {
-    w.field_list(|f| {
-        for place in places {
-            let (id, value) = (id(place), n as i64 % 10_000 + i64::from(place));
-            match kind(place) {
-                Kind::Price => f.put(id, Real::decimal(284_000 + value, 2)),
-                Kind::Size => f.put(id, Real::decimal(1 + value % 100, 0)),
-                Kind::Code => f.put(id, Enum((value % 8) as u16)),
-                Kind::Time => {
-                    f.put(id, Time { hour: 15, minute: 52, second: (value % 60) as u8, ..Time::default() })
-                }
-                Kind::Text => f.put(id, RmtesString(&b"NYS"[..1 + value as usize % 3])),
+fn put(f: &mut FieldListWriter<'_, '_, '_>, places: impl Iterator<Item = u16>, n: u64) {
+    for place in places {
+        let (id, value) = (id(place), n as i64 % 10_000 + i64::from(place));
+        match kind(place) {
+            Kind::Price => f.put(id, Real::decimal(284_000 + value, 2)),
+            Kind::Size => f.put(id, Real::decimal(1 + value % 100, 0)),
+            Kind::Code => f.put(id, Enum((value % 8) as u16)),
+            Kind::Time => {
+                f.put(id, Time { hour: 15, minute: 52, second: (value % 60) as u8, ..Time::default() })
             }
+            Kind::Text => f.put(id, RmtesString(&b"NYS"[..1 + value as usize % 3])),
         }
-    });
+    }
 }

@@ -1,8 +1,12 @@
 //! The update that workloads send: 74 bytes of RWF with the time it was meant to be sent.
 
+use clap::Args;
 use client::ItemEvent;
 use rwf::{DataType, Domain, Enum, FieldList, Msg, MsgClass, Real, Writer};
 use units::Nanos;
+
+use crate::BenchError;
+use crate::template::Template;
 
 /// Bytes of an update message without its key: header and 10 fields.
 pub(crate) const UPDATE_BYTES: usize = 74;
@@ -30,9 +34,91 @@ pub(crate) fn write(w: &mut Writer<'_>, n: u64, intended: Nanos, ends_run: u8) {
     });
 }
 
-/// The image that updates of this kind belong to.
-pub(crate) fn write_image(w: &mut Writer<'_>) {
-    write(w, 0, Nanos::ZERO, 0);
+/// What the images and updates of a workload are like.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Profile {
+    /// Fields of an image, with the types of a vendor's record of a stock. Without it images and updates have the 10
+    /// fields of an update of 74 bytes.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(STAMPS..=300))]
+    image_fields: Option<u16>,
+    /// Fields of an update, spread over those of the image; all if it is not given. Two of them are the stamps that the
+    /// workload reads.
+    #[arg(long, value_name = "COUNT", requires = "image_fields", value_parser = clap::value_parser!(u16).range(STAMPS..=300))]
+    update_fields: Option<u16>,
+}
+
+/// Two fields of each image and update.
+const STAMPS: i64 = 2;
+
+impl Profile {
+    /// As the arguments of a role.
+    pub(crate) fn args(self) -> Vec<String> {
+        let of = |name: &str, count: Option<u16>| {
+            count.map_or_else(Vec::new, |count| vec![name.to_owned(), count.to_string()])
+        };
+        [of("--image-fields", self.image_fields), of("--update-fields", self.update_fields)].concat()
+    }
+
+    /// That an update has no more fields than the image.
+    pub(crate) fn check(self) -> Result<(), BenchError> {
+        match (self.image_fields, self.update_fields) {
+            (Some(image), Some(update)) if update > image => Err(BenchError::new(format!(
+                "--update-fields: 2 to {image}, as many as the image has (--image-fields), not {update}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is beside the stamps.
+    fn template(self) -> Option<Template> {
+        let image = self.image_fields?;
+        let beside = |count: u16| count.saturating_sub(STAMPS as u16);
+        let update = self.update_fields.unwrap_or(image);
+        Some(Template { image_fields: beside(image), update_fields: beside(update) })
+    }
+
+    /// Writes the fields of an update. `n` makes its values.
+    #[inline]
+    pub(crate) fn write(self, w: &mut Writer<'_>, n: u64, intended: Nanos, ends_run: u8) {
+        let Some(template) = self.template() else { return write(w, n, intended, ends_run) };
+        w.field_list(|f| {
+            f.encoded(TIM_TRK_1, &intended.0.to_be_bytes());
+            f.encoded(TIM_TRK_2, &[ends_run]);
+            template.put_update(f, n);
+        });
+    }
+
+    /// Writes the fields of an image.
+    pub(crate) fn write_image(self, w: &mut Writer<'_>) {
+        let Some(template) = self.template() else { return write(w, 0, Nanos::ZERO, 0) };
+        w.field_list(|f| {
+            f.encoded(TIM_TRK_1, &Nanos::ZERO.0.to_be_bytes());
+            f.encoded(TIM_TRK_2, &[0]);
+            template.put_image(f);
+        });
+    }
+
+    /// Bytes of an update message without its key.
+    pub(crate) fn update_bytes(self) -> usize {
+        rwf::encode_to_vec(|w| {
+            rwf::UpdateMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST).encode_header(w);
+            self.write(w, 9_999, Nanos(1 << 50), 0);
+        })
+        .map_or(UPDATE_BYTES, |bytes| bytes.len())
+    }
+
+    /// In words, for the note below a table.
+    pub(crate) fn describe(self) -> String {
+        match self.template() {
+            None => "images and updates of 10 fields".to_owned(),
+            Some(of) => format!(
+                "images of {} fields, updates of {} fields and {} bytes",
+                of.image_fields + STAMPS as u16,
+                of.update_fields + STAMPS as u16,
+                self.update_bytes()
+            ),
+        }
+    }
 }
 
 /// When an update was meant to be sent, and the run that ends with it, if one does.
@@ -94,6 +180,34 @@ pub(crate) fn payload(message: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn updates_of_any_profile_have_their_stamps_first_and_no_field_twice() {
+        let profile = |image, update| Profile { image_fields: image, update_fields: update };
+        for (profile, image_fields, update_fields) in [
+            (profile(None, None), 10, 10),
+            (profile(Some(2), None), 2, 2),
+            (profile(Some(86), Some(23)), 86, 23),
+            (profile(Some(300), None), 300, 300),
+        ] {
+            let encoded =
+                |write: &dyn Fn(&mut Writer<'_>)| rwf::encode_to_vec(|w| write(w)).expect("it fits");
+            let ids = |payload: &[u8]| {
+                let list = FieldList::parse(payload).expect("a field list");
+                list.entries().map(|entry| entry.expect("well formed").id).collect::<Vec<_>>()
+            };
+            let image = encoded(&|w| profile.write_image(w));
+            let update = encoded(&|w| profile.write(w, 3, Nanos(1 << 50), 7));
+            assert_eq!((ids(&image).len(), ids(&update).len()), (image_fields, update_fields), "{profile:?}");
+            let of_image: std::collections::BTreeSet<i16> = ids(&image).into_iter().collect();
+            assert_eq!(of_image.len(), image_fields, "each once");
+            assert!(ids(&update).iter().all(|id| of_image.contains(id)));
+            assert_eq!(stamps(&update), Some((Nanos(1 << 50), 7)));
+        }
+        assert_eq!(Profile::default().update_bytes(), UPDATE_BYTES);
+        let refused = profile(Some(10), Some(11)).check().expect_err("more than the image has").to_string();
+        assert_eq!(refused, "--update-fields: 2 to 10, as many as the image has (--image-fields), not 11");
+    }
 
     #[test]
     fn an_update_has_its_size_and_its_stamps() {

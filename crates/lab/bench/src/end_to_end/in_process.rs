@@ -19,11 +19,14 @@ use super::{Pacing, SentRun};
 use crate::BenchError;
 use crate::chain::run_number;
 use crate::process::{self, answer, free_port};
+use crate::update::Profile;
 
 #[derive(Debug, Args)]
 pub(crate) struct InProcessArgs {
     #[arg(long)]
     own: u32,
+    #[command(flatten)]
+    profile: Profile,
 }
 
 /// The CPU of publisher and consumer, and the one of source distributor and point-to-point server.
@@ -71,7 +74,7 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
     };
     affinity::pin_to_cpu(CPUS[0])?;
     let items = Items { common: 0, mounts: 1, own: args.own };
-    let mut publisher = Publisher::connect(provider_port, items)?;
+    let mut publisher = Publisher::connect(provider_port, items, args.profile)?;
     let mut observer = Observer::connect(rssl_port, args.own)?;
     mode.block();
     answer(&json!({ "ready": true }));

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
+use crate::update::Profile;
 use crate::{BenchError, RunOptions};
 
 const CPUS: [usize; 4] = [0, 1, 1, 0];
@@ -42,6 +43,8 @@ pub struct EndToEndArgs {
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
+    #[command(flatten)]
+    profile: Profile,
     #[command(flatten)]
     placement: Placement,
     /// Further settings of both daemons, as for their --set.
@@ -74,6 +77,7 @@ impl EndToEndArgs {
             items: 100_000,
             layouts: vec![Layout::Separate, Layout::OneProcess],
             pacing: Pacing::Sleep,
+            profile: Profile::default(),
             placement: Placement { cpus: CPUS.to_vec(), unpinned: false },
             set: Vec::new(),
         }
@@ -109,6 +113,7 @@ trait EndToEndContender {
 }
 
 pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
+    args.profile.check()?;
     let heads = ["way", "updates/s", "p50 us", "p90 us", "p99 us", "p99.9 us", "p50 beside the chain"];
     let mut report = Report::new("end-to-end", args.options.json, &heads);
     let mut contenders: Vec<(String, Box<dyn EndToEndContender>)> =
@@ -144,6 +149,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             figures.report(&mut report, name, *rate, chain);
         }
     }
+    report.note(format!("{} items with {}.", args.items, args.profile.describe()));
     report.print()
 }
 
@@ -198,18 +204,21 @@ struct Chain {
 impl Chain {
     fn start(args: &EndToEndArgs) -> Result<Chain, BenchError> {
         let group_port = ["--group-port".to_owned(), free_port()?.to_string()];
+        let profile = args.profile.args();
         let relay = |name, part| {
-            let mut relay = Process::role(name, &[&group_port[..], &args.cpu(part).args()].concat())?;
+            let words = [&group_port[..], &profile, &args.cpu(part).args()].concat();
+            let mut relay = Process::role(name, &words)?;
             let port = relay.expect("port", START_LIMIT)?["port"].to_string();
             Ok::<_, BenchError>((relay, port))
         };
         let (out, out_port) = relay("chain-relay-out", 1)?;
         let (into, in_port) = relay("chain-relay-in", 2)?;
         let sink = ["--from".to_owned(), in_port];
-        let mut sink = Process::role("chain-sink", &[&sink[..], &args.cpu(3).args()].concat())?;
+        let mut sink = Process::role("chain-sink", &[&sink[..], &profile, &args.cpu(3).args()].concat())?;
         sink.expect("ready", START_LIMIT)?;
         let source = ["--to".to_owned(), out_port, "--pacing".to_owned(), args.pacing.to_string()];
-        let mut source = Process::role("chain-source", &[&source[..], &args.cpu(0).args()].concat())?;
+        let mut source =
+            Process::role("chain-source", &[&source[..], &profile, &args.cpu(0).args()].concat())?;
         source.expect("ready", START_LIMIT)?;
         Ok(Chain { source, _relays: [out, into], sink })
     }
@@ -240,8 +249,10 @@ impl Separate {
             "--pacing".to_owned(),
             args.pacing.to_string(),
         ];
-        let mut publisher =
-            Process::role("publisher", &[&publisher[..], &items, &args.cpu(0).args()].concat())?;
+        let mut publisher = Process::role(
+            "publisher",
+            &[&publisher[..], &items, &args.profile.args(), &args.cpu(0).args()].concat(),
+        )?;
         publisher.expect("ready", START_LIMIT)?;
         let consumer =
             ["--port", &daemons.rssl_port.to_string(), "--own", &args.items.to_string()].map(str::to_owned);
@@ -264,7 +275,8 @@ struct OneProcess(Process);
 
 impl OneProcess {
     fn start(args: &EndToEndArgs) -> Result<OneProcess, BenchError> {
-        let mut process = Process::role("in-process", &["--own".to_owned(), args.items.to_string()])?;
+        let items = ["--own".to_owned(), args.items.to_string()];
+        let mut process = Process::role("in-process", &[&items[..], &args.profile.args()].concat())?;
         process.expect("ready", START_LIMIT)?;
         // It would take both CPUs from the other contenders: it only spins while it is told to.
         Ok(OneProcess(process))

@@ -12,10 +12,11 @@ use serde_json::json;
 use units::Nanos;
 
 use super::Pacing;
+use crate::BenchError;
 use crate::chain::run_number;
 use crate::options::Cpu;
 use crate::process::{self, START_LIMIT, answer};
-use crate::{BenchError, update};
+use crate::update::Profile;
 
 /// Name of the service that workloads publish.
 pub(crate) const SERVICE: &str = "BENCH";
@@ -52,6 +53,8 @@ pub(crate) struct PublisherArgs {
     #[command(flatten)]
     items: Items,
     #[command(flatten)]
+    profile: Profile,
+    #[command(flatten)]
     cpu: Cpu,
 }
 
@@ -60,12 +63,13 @@ pub(crate) struct Publisher {
     pub(crate) provider: Provider,
     common: Vec<PublishedItem>,
     own: Vec<PublishedItem>,
+    profile: Profile,
     count: u64,
 }
 
 impl Publisher {
     /// Connects and publishes the image of each item.
-    pub(crate) fn connect(port: u16, items: Items) -> Result<Publisher, BenchError> {
+    pub(crate) fn connect(port: u16, items: Items, profile: Profile) -> Result<Publisher, BenchError> {
         let services = vec![ProviderServiceConfig {
             name: SERVICE.to_owned(),
             id: SERVICE_ID,
@@ -84,12 +88,13 @@ impl Publisher {
         let common = (0..items.common).map(|n| open(Items::common_name(n))).collect::<Result<_, _>>()?;
         let own = (0..items.mounts).flat_map(|m| (0..items.own).map(move |n| Items::own_name(m, n)));
         let own = own.map(open).collect::<Result<_, _>>()?;
-        let mut publisher = Publisher { provider, common, own, count: 0 };
+        let mut publisher = Publisher { provider, common, own, profile, count: 0 };
         publisher.publish_images()?;
         Ok(publisher)
     }
 
     fn publish_images(&mut self) -> Result<(), BenchError> {
+        let profile = self.profile;
         let deadline = clock::monotonic().after(START_LIMIT);
         while !self.provider.is_logged_in() {
             self.provider.dispatch(Duration::from_millis(100), &mut |_| ())?;
@@ -99,7 +104,7 @@ impl Publisher {
         }
         for item in self.common.iter().chain(&self.own) {
             loop {
-                match self.provider.refresh(*item, &RefreshSpec::default(), update::write_image) {
+                match self.provider.refresh(*item, &RefreshSpec::default(), |w| profile.write_image(w)) {
                     Err(PublishError::WouldBlock { .. }) => {
                         self.provider.wait_for_room(Duration::from_secs(1), &mut |_| ())?;
                     }
@@ -149,11 +154,11 @@ impl Publisher {
     }
 
     fn update(&mut self, item: PublishedItem, intended: Nanos, ends_run: u8) -> Result<(), BenchError> {
-        let count = self.count;
+        let (count, profile) = (self.count, self.profile);
         loop {
             match self
                 .provider
-                .update(item, &UpdateSpec::quote(), |w| update::write(w, count, intended, ends_run))
+                .update(item, &UpdateSpec::quote(), |w| profile.write(w, count, intended, ends_run))
             {
                 // The source distributor does not keep up; the time that is waited counts as latency.
                 Err(PublishError::WouldBlock { .. }) => {
@@ -176,7 +181,7 @@ pub(crate) fn pick<T>(items: &[T], n: u64) -> &T {
 
 pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let mut publisher = Publisher::connect(args.port, args.items)?;
+    let mut publisher = Publisher::connect(args.port, args.items, args.profile)?;
     answer(&json!({ "ready": true }));
     let commands = process::commands();
     loop {

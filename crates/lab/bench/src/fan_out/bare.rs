@@ -11,15 +11,18 @@ use units::Nanos;
 
 use super::contender::Seen;
 use crate::BenchError;
-use crate::chain::{RECORD_BYTES, record, run_number};
+use crate::chain::{record, record_bytes, run_number};
 use crate::end_to_end::Pacing;
 use crate::options::Cpu;
 use crate::process::{self, answer};
+use crate::update::Profile;
 
 #[derive(Debug, Args)]
 pub(crate) struct BareServerArgs {
     #[arg(long)]
     mounts: u32,
+    #[command(flatten)]
+    profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -36,13 +39,13 @@ pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
         mounts.push((stream, Vec::with_capacity(64 << 10)));
     }
     answer(&json!({ "ready": true }));
-    let (mut count, mut made) = (0usize, Vec::new());
+    let (mut count, mut made, length) = (0usize, Vec::new(), record_bytes(args.profile));
     for command in process::commands() {
         let sent = Pacing::Sleep.run(&command, |due| {
             for intended in due {
                 count += 1;
                 made.clear();
-                record(&mut made, *intended, 0);
+                record(&mut made, length, *intended, 0);
                 if count.is_multiple_of(2) {
                     mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
                 } else {
@@ -53,7 +56,7 @@ pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
             mounts.iter_mut().try_for_each(write)
         })?;
         made.clear();
-        record(&mut made, sent.end, run_number(&command));
+        record(&mut made, length, sent.end, run_number(&command));
         mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
         mounts.iter_mut().try_for_each(write)?;
         answer(&json!({ "sent": sent.count }));
@@ -75,6 +78,8 @@ pub(crate) struct BareMountsArgs {
     port: u16,
     #[arg(long)]
     mounts: u32,
+    #[command(flatten)]
+    profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -102,10 +107,11 @@ pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
     }
     answer(&json!({ "ready": true }));
     let (mut bytes, mut seen, mut run) = (vec![0; READ_BYTES], Seen::default(), 0);
+    let length = record_bytes(args.profile);
     loop {
         let ready: Vec<usize> = poller.wait(None)?.map(|ready| ready.token.0 as usize).collect();
         for at in ready {
-            mounts[at].turn(&mut bytes, &mut seen)?;
+            mounts[at].turn(&mut bytes, length, &mut seen)?;
         }
         if mounts.iter().all(|mount| mount.has_ended) {
             run += 1;
@@ -117,7 +123,7 @@ pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
 }
 
 impl Mount {
-    fn turn(&mut self, bytes: &mut [u8], seen: &mut Seen) -> Result<(), BenchError> {
+    fn turn(&mut self, bytes: &mut [u8], length: usize, seen: &mut Seen) -> Result<(), BenchError> {
         loop {
             let kept = self.rest.len();
             bytes[..kept].copy_from_slice(&self.rest);
@@ -126,7 +132,7 @@ impl Mount {
                 Moved::WouldBlock => return Ok(()),
                 Moved::End => return Err(BenchError::new("the bare server has ended a connection")),
             };
-            let records = bytes[..kept + count].chunks_exact(RECORD_BYTES);
+            let records = bytes[..kept + count].chunks_exact(length);
             self.rest.clear();
             self.rest.extend_from_slice(records.remainder());
             records.for_each(|record| self.has_ended |= take(record, seen));
@@ -144,7 +150,7 @@ fn take(record: &[u8], seen: &mut Seen) -> bool {
         let intended = record.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         clock::monotonic().since(Nanos(intended)).as_nanos() as u64
     };
-    seen.bytes += RECORD_BYTES as u64;
+    seen.bytes += record.len() as u64;
     if record[8] != 0 {
         seen.last_ns = seen.last_ns.max(age_ns());
         return true;

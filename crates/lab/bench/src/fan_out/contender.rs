@@ -27,6 +27,8 @@ pub(super) struct FanOutContender {
     pub(super) publisher: Option<Process>,
     pub(super) server: Process,
     pub(super) _distributor: Option<Process>,
+    /// Readers that do not keep up, and what each of them is to read of the bytes of a common update.
+    pub(super) slow: Option<(Process, f64)>,
 }
 
 /// What is different between contenders through Tickcast.
@@ -41,6 +43,9 @@ pub(super) struct Setup {
     pub(super) sink: (&'static str, Vec<String>),
     /// The port of consumers; one of the settings' if they have one of their own.
     pub(super) port: Option<u16>,
+    /// Readers beside them that do not keep up: the arguments of their role, and what each is to read of the bytes of an
+    /// update.
+    pub(super) slow: Option<(Vec<String>, f64)>,
 }
 
 impl Setup {
@@ -60,15 +65,24 @@ impl FanOutContender {
         publisher.expect("ready", START_LIMIT)?;
         let (role, args) = setup.sink;
         let port = words(&["--port", &setup.port.unwrap_or(rssl_port).to_string()]);
-        let mut sink = Process::role(role, &[port, args, others.args()].concat())?;
+        let mut sink = Process::role(role, &[port.clone(), args, others.args()].concat())?;
         sink.expect("ready", START_LIMIT)?;
+        let slow = setup.slow.map(|(args, bytes)| {
+            let mut slow = Process::role("slow-mounts", &[port, args, others.args()].concat())?;
+            slow.expect("ready", START_LIMIT)?;
+            Ok::<_, BenchError>((slow, bytes))
+        });
+        let slow = slow.transpose()?;
         let (name, copies) = (setup.name, setup.copies);
         let (publisher, _distributor) = (Some(publisher), Some(distributor));
-        Ok(FanOutContender { name, copies, sink, publisher, server, _distributor })
+        Ok(FanOutContender { name, copies, sink, publisher, server, _distributor, slow })
     }
 
     fn run(&mut self, seconds: f64, run: u32, rate: u64) -> Result<Outcome, BenchError> {
         let limit = Duration::from_secs_f64(seconds * 4.0 + 20.0);
+        if let Some((slow, bytes)) = &mut self.slow {
+            slow.tell(&json!({ "bytes_per_s": *bytes * rate as f64 }))?;
+        }
         let (start, busy_before) = (clock::monotonic(), self.server.cpu_time()?);
         let source = self.publisher.as_mut().unwrap_or(&mut self.server);
         source.tell(&json!({ "run": run + 1, "rate": rate, "seconds": seconds }))?;
@@ -166,6 +180,7 @@ pub(super) fn compare(
             check_alike(&examples)?;
         }
         contenders.retain(|(_, figures)| !figures.is_broken);
+        note_paired(&contenders, *rate, report);
         let of_first = contenders.iter().find(|(contender, _)| contender.name == first);
         let first_ns = of_first.map(|(_, figures)| figures.ns_per_update.median());
         for (contender, figures) in &contenders {
@@ -176,6 +191,34 @@ pub(super) fn compare(
         is_first_rate = false;
     }
     Ok(())
+}
+
+/// What slow readers do to the others, run by run.
+fn note_paired(contenders: &[(FanOutContender, Figures)], rate: u64, report: &mut Report) {
+    for (beside, of_beside) in contenders.iter().filter(|(contender, _)| contender.slow.is_some()) {
+        let Some((alone, of_alone)) =
+            contenders.iter().find(|(c, _)| beside.name.starts_with(c.name) && c.slow.is_none())
+        else {
+            continue;
+        };
+        let ratios = of_beside.p99_ns.ratios_to(&of_alone.p99_ns);
+        let interval = ratios.interval95();
+        let shown = interval.map_or_else(
+            || "six runs or more give an interval".to_owned(),
+            |(low, high)| format!("{low:.2} to {high:.2} with 95 % confidence"),
+        );
+        let text = format!(
+            "{rate}/s: p99 of {:?} is {:.2} of that of {:?} in the same round (median of paired runs; {shown}).",
+            beside.name,
+            ratios.median(),
+            alone.name
+        );
+        let object = json!({
+            "rate": rate, "way": beside.name, "beside": alone.name, "p99_ratio": ratios.median(),
+            "interval95": interval.map(|(low, high)| [low, high]),
+        });
+        report.note_with(text, object);
+    }
 }
 
 /// What clients get is the same, whoever sends it.

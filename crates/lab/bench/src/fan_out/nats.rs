@@ -49,7 +49,7 @@ pub(super) fn contender(
     let mut sink = Process::role("websocket-clients", &sink)?;
     sink.expect("ready", START_LIMIT)?;
     let (copies, publisher) = (f64::from(clients), Some(publisher));
-    Ok(FanOutContender { name, copies, sink, publisher, server, _distributor: None })
+    Ok(FanOutContender { name, copies, sink, publisher, server, _distributor: None, slow: None })
 }
 
 /// As the server comes, but for the WebSocket port and pings, which would come into the runs.

@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::contender::{self, FanOutContender, Setup};
 use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, words};
+use crate::chain::record_bytes;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
+use crate::update::Profile;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]
@@ -21,6 +23,12 @@ pub struct FanOutArgs {
     /// Updates a second into the system. A contender that does not get them through in time is asked for no more.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     rates: Vec<u64>,
+    #[command(flatten)]
+    profile: Profile,
+    /// Measures the consumers beside others of the common items too: one that stands still, and ten that read a tenth
+    /// of what comes.
+    #[arg(long)]
+    slow: bool,
     /// Compressions that are measured beside messages in clear.
     #[arg(long, value_delimiter = ',')]
     compression: Vec<Compression>,
@@ -46,13 +54,26 @@ impl FanOutArgs {
     /// With every compression.
     pub(crate) fn new(options: RunOptions, tls: Option<TlsDirectory>) -> FanOutArgs {
         let (rates, compression) = (RATES.to_vec(), Compression::value_variants().to_vec());
-        FanOutArgs { options, mounts: 100, rates, compression, tls, set: Vec::new() }
+        FanOutArgs {
+            options,
+            mounts: 100,
+            rates,
+            profile: Profile::default(),
+            slow: false,
+            compression,
+            tls,
+            set: Vec::new(),
+        }
     }
 }
 
 pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
+    args.profile.check()?;
     let mut report = contender::report("producer-50-50", &args.options);
     let mut contenders = vec![bare(args)?, tickcast(args, "tickcast", &[])?];
+    if args.slow {
+        contenders.push(beside_slow(args)?);
+    }
     for compression in &args.compression {
         contenders.push(match compression {
             Compression::Zlib => tickcast(args, "tickcast, zlib", &["--compression", "zlib"])?,
@@ -63,11 +84,30 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
         contenders.push(encrypted(args, tls)?);
     }
     contender::compare(contenders, &args.rates, &args.options, &mut report)?;
+    report.note(format!("Items have {}.", args.profile.describe()));
     report.print()
 }
 
 fn tickcast(args: &FanOutArgs, name: &'static str, sink: &[&str]) -> Result<FanOutContender, BenchError> {
     FanOutContender::tickcast(setup(args, name, words(sink)))
+}
+
+/// Readers that do not keep up.
+const FROZEN: u32 = 1;
+const SLOW: u32 = 10;
+/// What a slow one reads of what comes.
+const SLOW_PART: f64 = 0.1;
+
+fn beside_slow(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
+    let mut setup = setup(args, "tickcast, beside slow", Vec::new());
+    // As the documents recommend it; bounds that are given by --set come later and count.
+    let ladder = ["p2ps.conflate_above_bytes=8388608", "p2ps.conflate_above_ms=5000"].map(str::to_owned);
+    setup.sets = [&ladder[..], &setup.sets].concat();
+    let of = |name: &str, count: u32| [format!("--{name}"), count.to_string()];
+    let words = [of("common", EACH), of("frozen", FROZEN), of("slow", SLOW)].concat();
+    // Half of the updates are of common items.
+    setup.slow = Some((words, record_bytes(args.profile) as f64 / 2.0 * SLOW_PART));
+    FanOutContender::tickcast(setup)
 }
 
 fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<FanOutContender, BenchError> {
@@ -79,7 +119,8 @@ fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<FanOutContender, B
 fn setup(args: &FanOutArgs, name: &'static str, sink: Vec<String>) -> Setup {
     let items = Setup::items(args.mounts, EACH);
     let sink = ("mounts", [items.clone(), sink].concat());
-    Setup { name, copies: copies(args), items, sets: args.set.clone(), sink, port: None }
+    let items = [items, args.profile.args()].concat();
+    Setup { name, copies: copies(args), items, sets: args.set.clone(), sink, port: None, slow: None }
 }
 
 fn copies(args: &FanOutArgs) -> f64 {
@@ -87,7 +128,7 @@ fn copies(args: &FanOutArgs) -> f64 {
 }
 
 fn bare(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
-    let mounts = words(&["--mounts", &args.mounts.to_string()]);
+    let mounts = [words(&["--mounts", &args.mounts.to_string()]), args.profile.args()].concat();
     let mut server =
         Process::role("bare-server", &[&mounts[..], &Cpu::on(Some(SERVER_CPU)).args()].concat())?;
     let port = server.expect("port", START_LIMIT)?["port"].to_string();
@@ -102,5 +143,6 @@ fn bare(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
         server,
         sink,
         _distributor: None,
+        slow: None,
     })
 }

@@ -103,6 +103,7 @@ fn tickcast(
         sets: sets.concat(),
         sink: ("websocket-clients", sink.concat()),
         port: Some(port),
+        slow: None,
     })
 }
 

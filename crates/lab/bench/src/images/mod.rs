@@ -21,6 +21,7 @@ use crate::end_to_end::{Daemons, Pacing, Placement};
 use crate::options::Cpu;
 use crate::process::Process;
 use crate::report::{self, Report};
+use crate::update::Profile;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]
@@ -40,6 +41,8 @@ pub struct ImagesArgs {
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     steady: u32,
     #[command(flatten)]
+    profile: Profile,
+    #[command(flatten)]
     placement: Placement,
     /// Further settings of both daemons, as for their --set.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -54,7 +57,7 @@ impl ImagesArgs {
     /// An end that provides the items.
     fn provider(&self, role: &str, port: &[String]) -> Result<Process, BenchError> {
         let items = ["--own".to_owned(), self.items.to_string()];
-        Process::role(role, &[port, &items, &self.cpu(0).args()].concat())
+        Process::role(role, &[port, &items, &self.profile.args(), &self.cpu(0).args()].concat())
     }
 
     /// A consumer of the first so many items of a port.
@@ -184,6 +187,7 @@ struct Figures {
 }
 
 pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
+    args.profile.check()?;
     let heads = [
         "way",
         "updates/s",
@@ -206,9 +210,10 @@ pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
         }
     }
     report.note(format!(
-        "{} items with images of 10 fields; the time is from connecting to the last image. The steady consumer watches \
-         {} of the items.",
-        args.items, args.steady
+        "{} items with {}; the time is from connecting to the last image. The steady consumer watches {} of the items.",
+        args.items,
+        args.profile.describe(),
+        args.steady
     ));
     report.print()
 }

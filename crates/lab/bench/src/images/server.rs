@@ -9,16 +9,19 @@ use rwf::Domain;
 use serde_json::json;
 use units::Nanos;
 
+use crate::BenchError;
 use crate::chain::run_number;
 use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID, pick};
 use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::{BenchError, update};
+use crate::update::Profile;
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     #[arg(long)]
     own: u32,
+    #[command(flatten)]
+    profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -36,7 +39,7 @@ pub(crate) fn server(args: &ServerArgs) -> Result<(), BenchError> {
     let mut items = Vec::with_capacity(args.own as usize);
     for n in 0..args.own {
         let item = provider.item(Domain::MARKET_PRICE, SERVICE, &Items::own_name(0, n))?;
-        provider.refresh(item, &RefreshSpec::default(), update::write_image)?;
+        provider.refresh(item, &RefreshSpec::default(), |w| args.profile.write_image(w))?;
         items.push(item);
     }
     answer(&json!({ "port": provider.local_address()?.port() }));
@@ -48,11 +51,11 @@ pub(crate) fn server(args: &ServerArgs) -> Result<(), BenchError> {
                 let sent = Pacing::Sleep.run(&command, |due| {
                     for intended in due {
                         count += 1;
-                        publish(&mut provider, *pick(&items, count), (count, *intended, 0))?;
+                        publish(&mut provider, args.profile, *pick(&items, count), (count, *intended, 0))?;
                     }
                     serve(&mut provider, Duration::ZERO)
                 })?;
-                publish(&mut provider, items[0], (count, sent.end, run_number(&command)))?;
+                publish(&mut provider, args.profile, items[0], (count, sent.end, run_number(&command)))?;
                 serve(&mut provider, Duration::ZERO)?;
                 answer(&json!({ "sent": sent.count }));
             }
@@ -69,9 +72,10 @@ fn serve(provider: &mut InteractiveProvider, timeout: Duration) -> Result<(), Be
 
 fn publish(
     provider: &mut InteractiveProvider,
+    profile: Profile,
     item: PublishedItem,
     (count, intended, ends_run): (u64, Nanos, u8),
 ) -> Result<(), BenchError> {
-    provider.update(item, &UpdateSpec::quote(), |w| update::write(w, count, intended, ends_run))?;
+    provider.update(item, &UpdateSpec::quote(), |w| profile.write(w, count, intended, ends_run))?;
     Ok(())
 }

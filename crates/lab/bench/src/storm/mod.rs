@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::end_to_end::{Daemons, Pacing, Placement};
 use crate::process::{Memory, Process, free_port};
 use crate::report::{self, Report};
+use crate::update::Profile;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]
@@ -38,6 +39,8 @@ pub struct StormArgs {
     /// Items of another consumer, whose updates are timed.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     steady: u32,
+    #[command(flatten)]
+    profile: Profile,
     /// Has the server ask the source distributor for each image, as after a start of its own. Else somebody watches all items already.
     #[arg(long)]
     cold: bool,
@@ -110,7 +113,8 @@ impl Storm<'_> {
         let items = ("own", args.items.to_string());
         let pacing = ("pacing", Pacing::Sleep.to_string());
         let to_distributor = ("port", daemons.provider_port.to_string());
-        let mut provider = args.end("publisher", 0, &words(&[to_distributor, items.clone(), pacing]))?;
+        let publisher = [words(&[to_distributor, items.clone(), pacing]), args.profile.args()].concat();
+        let mut provider = args.end("publisher", 0, &publisher)?;
         provider.expect("ready", LIMIT)?;
         let port = ("port", daemons.rssl_port.to_string());
         let some = ("own", args.steady.min(args.items).to_string());
@@ -194,6 +198,7 @@ fn order(crowd: &mut Process, what: &str, answer: &str) -> Result<u64, BenchErro
 }
 
 pub(crate) fn run(args: &StormArgs) -> Result<(), BenchError> {
+    args.profile.check()?;
     let heads = [
         "part",
         "took s",
@@ -245,11 +250,12 @@ pub(crate) fn run(args: &StormArgs) -> Result<(), BenchError> {
         row(&mut report, name, all, images);
     }
     report.note(format!(
-        "{} consumers with {} of {} items each; {}. {} updates/s meanwhile; a steady consumer watches {} of the items. \
+        "{} consumers with {} of {} items each, {}; {}. {} updates/s meanwhile; a steady consumer watches {} of the items. \
          Times are medians, maxima are those of all runs, and turns are counted over all runs.",
         args.clients,
         args.each,
         args.items,
+        args.profile.describe(),
         if args.cold { "the server has none of their images" } else { "the server has the images" },
         args.rate,
         args.steady.min(args.items),
