@@ -33,6 +33,7 @@ class Bench(unittest.TestCase):
         return self.of(workload, rows)
 
     def of(self, workload, rows):
+        rows = [row for row in rows if 'figures' in row]
         self.assertTrue(all('cores' in row['machine'] for row in rows), rows)
         return [row['figures'] for row in rows if row['workload'] == workload]
 
@@ -67,6 +68,40 @@ class Bench(unittest.TestCase):
     def test_fan_out_beside_a_bare_server(self):
         figures = self.figures('producer-50-50', 'fan-out', '--mounts', '5', '--rates', '1000')
         self.assertEqual(list(self.ways(figures)), ['bare', 'tickcast'])
+
+    def test_fan_out_beside_readers_that_do_not_keep_up(self):
+        words = ['fan-out', '--mounts', '5', '--rates', '1000', '--slow', '--image-fields', '40', '--update-fields', '8']
+        rows = bench(*words)
+        ways = self.ways(self.of('producer-50-50', rows))
+        self.assertEqual(list(ways), ['bare', 'tickcast', 'tickcast, beside slow'])
+        # Texts differ by two bytes, updates may share a frame, and pings go beside them.
+        self.assertAlmostEqual(self.bytes(ways['tickcast']), self.bytes(ways['bare']), delta=6)
+        paired = [row['state'] for row in rows if 'state' in row]
+        self.assertEqual([row['way'] for row in paired], ['tickcast, beside slow'], rows)
+        self.assertGreater(paired[0]['p99_ratio'], 0)
+        self.assertIsNone(paired[0]['interval95'], 'one run gives no interval')
+
+    def test_a_profile_whose_updates_have_more_fields_than_its_images_is_refused(self):
+        words = [binary(), 'bench', 'end-to-end', '--image-fields', '10', '--update-fields', '11']
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('--update-fields: 2 to 10', done.stderr)
+
+    def test_images_of_any_profile_directly_and_through_the_servers(self):
+        words = ['images', '--items', '300', '--steady', '10', '--rates', '0,1000', '--image-fields', '86',
+                 '--update-fields', '23']
+        figures = self.figures('images', *words)
+        ways = [(row['way'], row['rate']) for row in figures]
+        self.assertEqual(ways, [(way, rate) for rate in (0, 1000) for way in ('direct', 'cache', 'both-servers')])
+        self.assertTrue(all(row['images_ns']['median'] > 0 for row in figures), figures)
+
+    def test_a_storm_of_clients_that_stand_still_and_leave(self):
+        words = ['storm', '--clients', '60', '--each', '20', '--items', '100', '--steady', '10', '--stand-still', '0.5']
+        for how in ([], ['--cold', '--set', 'p2ps.shards=2']):
+            parts = {row['part']: row for row in self.figures('storm', *words, *how)}
+            self.assertEqual(list(parts), ['alone', 'come', 'stand still', 'catch up', 'leave'])
+            self.assertGreater(parts['come']['images_per_s'], 0)
+            self.assertTrue(all(0 < row['server_bytes']['median'] <= row['server_bytes_max'] for row in parts.values()), parts)
 
     def test_fan_out_compressed_and_encrypted(self):
         words = ['fan-out', '--mounts', '5', '--rates', '1000', '--compression', 'zlib,lz4', '--tls', TLS]

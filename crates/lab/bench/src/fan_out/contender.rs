@@ -90,6 +90,10 @@ impl FanOutContender {
         let seen = self.sink.expect("run", limit)?;
         let took_s = clock::monotonic().since(start).as_secs_f64();
         let busy_s = self.server.cpu_time()?.saturating_sub(busy_before).as_secs_f64();
+        if let Some((slow, _)) = &mut self.slow {
+            slow.tell(&json!({ "bytes_per_s": 0 }))?;
+            slow.expect("drained", limit)?;
+        }
         let number = |key: &str| seen[key].as_f64().unwrap_or(0.0);
         let (count, expected) = (number("updates"), sent * self.copies);
         // Of an odd number of updates, one kind of items gets one more than the other.

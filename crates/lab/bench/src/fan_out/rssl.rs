@@ -101,7 +101,12 @@ const SLOW_PART: f64 = 0.1;
 fn beside_slow(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
     let mut setup = setup(args, "tickcast, beside slow", Vec::new());
     // As the documents recommend it; bounds that are given by --set come later and count.
-    let ladder = ["p2ps.conflate_above_bytes=8388608", "p2ps.conflate_above_ms=5000"].map(str::to_owned);
+    let ladder = [
+        "p2ps.conflate_above_bytes=8388608",
+        "p2ps.conflate_above_ms=5000",
+        "p2ps.rssl.ping_timeout_max_s=255",
+    ]
+    .map(str::to_owned);
     setup.sets = [&ladder[..], &setup.sets].concat();
     let of = |name: &str, count: u32| [format!("--{name}"), count.to_string()];
     let words = [of("common", EACH), of("frozen", FROZEN), of("slow", SLOW)].concat();

@@ -60,7 +60,7 @@ struct Crowd {
 /// Connects all when it is told to, and so on; each order is answered when it is done.
 pub(crate) fn crowd(args: &CrowdArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let params = Arc::new(ClientConfig::default().check()?);
+    let params = Arc::new(ClientConfig { ping_timeout_s: u8::MAX, ..ClientConfig::default() }.check()?);
     let commands = process::commands();
     let mut crowd = Crowd::new()?;
     answer(&json!({ "ready": true }));

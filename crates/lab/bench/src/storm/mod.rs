@@ -106,6 +106,7 @@ impl Storm<'_> {
             "p2ps.item_linger_ms=0".to_owned(),
             "p2ps.rssl.connections_max=110000".to_owned(),
             "p2ps.rssl.connections_per_address_max=110000".to_owned(),
+            "p2ps.rssl.ping_timeout_max_s=255".to_owned(),
         ];
         let sets = sets.into_iter().chain(args.set.iter().cloned());
         let cpus = [args.placement.cpu(1), args.placement.cpu(2)];
