@@ -62,7 +62,7 @@ impl WatchedItems {
     pub(super) fn forget_client(
         &mut self,
         now: Nanos,
-        (client, mut known): (ClientId, Client),
+        (client, mut known): (ClientId, Box<Client>),
         sink: &mut impl ServerSink,
     ) {
         self.clients.count_watchers(-(known.stream_count() as i64));

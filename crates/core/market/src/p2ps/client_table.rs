@@ -69,8 +69,8 @@ impl Clients {
         self.all.insert(client, Box::new(new));
     }
 
-    pub(super) fn remove(&mut self, client: ClientId) -> Option<Client> {
-        self.all.remove(&client).map(|gone| *gone)
+    pub(super) fn remove(&mut self, client: ClientId) -> Option<Box<Client>> {
+        self.all.remove(&client)
     }
 
     /// All, in the order of their numbers.

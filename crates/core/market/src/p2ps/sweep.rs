@@ -38,8 +38,9 @@ pub(super) enum Task {
 /// What is left of a client that is gone.
 #[derive(Debug)]
 pub(super) struct Gone {
-    /// What stands beside its streams.
-    pub(super) known: Client,
+    /// What stands beside its streams. It stays where it is: when thousands leave at once, their table grows, and moves
+    /// all of them.
+    pub(super) known: Box<Client>,
     pub(super) streams: hash_map::IntoIter<i32, Stream>,
     pub(super) private: btree_map::IntoIter<i32, u64>,
 }
