@@ -93,6 +93,11 @@ config::section! {
         conflated_room_bytes: u64 = 65_536, range 0..=17_179_869_184;
         /// A client that is sent the newest values is sent every update again when it had room for so long.
         tick_after_ms: u32 = 2_000, range 0..=3_600_000;
+        /// A client that is sent the newest values is sent them in rounds when the oldest byte has waited so long: one in
+        /// an interval, and none while the one before is on its way. 0 for never.
+        interval_above_ms: u32 = 0, range 0..=3_600_000;
+        /// The longest interval between two rounds. It begins with 250 ms, and doubles while a round takes longer.
+        interval_max_ms: u32 = 30_000, range 250..=3_600_000;
         /// A client whose oldest byte has waited so long is disconnected; 0 for never.
         disconnect_after_ms: u32 = 0, range 0..=86_400_000;
         /// Rates that clients may ask for in place of every update (docs/guides/slow-clients.md): an update of an item
@@ -158,6 +163,7 @@ impl P2psConfig {
                 "a client would be disconnected before it is sent the newest values",
             ));
         }
+        complaints.extend(self.check_interval());
         let conflates = self.conflate_above_bytes > 0 || self.conflate_above_ms > 0;
         let rssl = Some(("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes));
         let websocket = ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes);
@@ -206,6 +212,35 @@ impl P2psConfig {
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
 
+    /// What is wrong with the step between the newest values and the end.
+    fn check_interval(&self) -> Option<Complaint> {
+        let interval = self.interval_above_ms;
+        let is_rated = self.class.iter().any(|class| class.bytes_per_second > 0);
+        let (other, text) = if interval == 0 {
+            return None;
+        } else if self.conflate_above_bytes == 0 && self.conflate_above_ms == 0 && !is_rated {
+            let text =
+                format!("no client is sent the newest values, which after {interval} ms would be in rounds");
+            ("conflate_above_ms", text)
+        } else if self.conflate_above_ms >= interval {
+            let text = format!(
+                "a client would be sent rounds after {interval} ms, and not before that the newest values as it has \
+                 room, after {} ms",
+                self.conflate_above_ms
+            );
+            ("conflate_above_ms", text)
+        } else if self.disconnect_after_ms > 0 && interval >= self.disconnect_after_ms {
+            let text = format!(
+                "a client would be disconnected after {} ms, before it is sent rounds after {interval} ms",
+                self.disconnect_after_ms
+            );
+            ("disconnect_after_ms", text)
+        } else {
+            return None;
+        };
+        Some(Complaint::new(["interval_above_ms", other], text))
+    }
+
     /// How many threads serve clients; 1 is one for everything.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
@@ -241,6 +276,8 @@ impl P2psConfig {
             conflate_above: is_set(self.conflate_above_ms),
             room_bytes: self.conflated_room_bytes as usize,
             tick_after: ms(self.tick_after_ms),
+            interval_above: is_set(self.interval_above_ms),
+            interval_max: ms(self.interval_max_ms),
             disconnect_after: is_set(self.disconnect_after_ms),
         }
     }
@@ -307,6 +344,36 @@ mod tests {
         let on = on.expect("legal");
         assert!(on.conflate_above_bytes.is_some_and(|bytes| bytes > on.room_bytes));
         assert!(on.conflate_above.is_some() && on.conflate_above < on.disconnect_after);
+    }
+
+    #[test]
+    fn rounds_come_between_the_newest_values_and_the_end_or_not_at_all() {
+        let off = load("conflate_above_ms = 5_000").expect("legal");
+        assert_eq!((off.interval_above, off.interval_max), (None, Duration::from_secs(30)));
+        let on = load("conflate_above_ms = 500\ninterval_above_ms = 2_000\ninterval_max_ms = 8_000")
+            .expect("legal");
+        assert_eq!(
+            (on.interval_above, on.interval_max),
+            (Some(Duration::from_secs(2)), Duration::from_secs(8))
+        );
+        load("conflate_above_bytes = 100_000\ninterval_above_ms = 1").expect("by bytes, then by age");
+        load("interval_above_ms = 1\n[[class]]\nname = \"a\"\nusers = [\"*\"]\nbytes_per_second = 5_000")
+            .expect("those of the class are sent the newest values");
+        for (text, keys) in [
+            ("interval_above_ms = 2_000", ["interval_above_ms", "conflate_above_ms", "2000 ms"]),
+            (
+                "interval_above_ms = 2_000\nconflate_above_ms = 2_000",
+                ["interval_above_ms", "conflate_above_ms", "2000 ms"],
+            ),
+            (
+                "interval_above_ms = 3_000\nconflate_above_ms = 2_000\ndisconnect_after_ms = 2_500",
+                ["interval_above_ms", "disconnect_after_ms", "2500 ms"],
+            ),
+            ("interval_max_ms = 249", ["interval_max_ms", "250", "3600000"]),
+        ] {
+            let error = load(text).expect_err("out of order");
+            assert!(keys.iter().all(|key| error.contains(key)), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -80,7 +80,17 @@ impl MarketToClients<'_> {
         }
     }
 
-    /// A client that lags is to be served when it has room.
+    /// Whether a client had better be served what is due later: it lags, or awaits its next round.
+    pub(crate) fn has_no_room(&mut self, client: ClientId) -> bool {
+        let awaits_round = match (websocket::connection_of(client), &self.websocket) {
+            (None, _) => self.rssl.awaits_round(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.awaits_round(connection),
+            (Some(_), None) => false,
+        };
+        awaits_round || self.lags(client)
+    }
+
+    /// A client that lags or awaits a round is to be served when it has room.
     pub(crate) fn await_room(&mut self, client: ClientId) {
         match (websocket::connection_of(client), &mut self.websocket) {
             (None, _) => self.rssl.await_room(ConnectionId(client.0)),
@@ -187,6 +197,14 @@ impl ServerSink for MarketToClients<'_> {
             (None, _) => self.rssl.lags(ConnectionId(client.0)),
             (Some(connection), Some(outbox)) => outbox.lags(connection),
             (Some(_), None) => false,
+        }
+    }
+
+    fn end_round(&mut self, client: ClientId) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.end_round(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.end_round(connection),
+            (Some(_), None) => {}
         }
     }
 

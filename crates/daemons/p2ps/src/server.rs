@@ -359,7 +359,7 @@ impl<I: Inlet> PointToPointServer<I> {
             }
             let Some(client) = self.due.pop_front() else { break };
             let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-            if sink.lags(client) {
+            if sink.has_no_room(client) {
                 sink.await_room(client);
                 continue;
             }
@@ -577,6 +577,15 @@ fn state_of(client: &ClientInfo<'_>) -> &'static str {
     }
 }
 
+/// How a client is served.
+fn step_of(client: &ClientInfo<'_>) -> &'static str {
+    match (client.conflated_since, client.at_interval_since) {
+        (_, Some(_)) => "interval",
+        (Some(_), None) => "conflated",
+        (None, None) => "tick",
+    }
+}
+
 fn describe_client(
     now: Nanos,
     first_id: u64,
@@ -591,8 +600,9 @@ fn describe_client(
         "user": client.user, "class": client.class, "position": client.position, "application": client.application,
         "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
-        "step": if client.conflated_since.is_some() { "conflated" } else { "tick" },
+        "step": step_of(client),
         "conflated_ms": client.conflated_since.map(|since| now.since(since).as_millis() as u64),
+        "at_interval_ms": client.at_interval_since.map(|since| now.since(since).as_millis() as u64),
         "changed_streams": client.changed_streams, "updates_conflated": client.updates_conflated,
         "standby_role": client.role.map(|role| role.name()),
         "service_roles": roles.collect::<serde_json::Map<_, _>>(),

@@ -73,4 +73,11 @@ pub trait ServerSink: UpstreamSink {
         let _ = client;
         false
     }
+    /// All of a round was sent to a client that is sent rounds ([`PointToPoint::set_at_interval`]): what has changed since
+    /// is to be sent with the next one.
+    ///
+    /// [`PointToPoint::set_at_interval`]: super::PointToPoint::set_at_interval
+    fn end_round(&mut self, client: ClientId) {
+        let _ = client;
+    }
 }
