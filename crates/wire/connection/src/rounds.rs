@@ -28,8 +28,8 @@ pub struct Rounds {
 enum Phase {
     /// What waited before the first round has not left; when that is looked at next.
     Before(Nanos),
-    /// The next round can be put in.
-    Open,
+    /// The next round can be put in; when it is looked at next whether there is nothing to put in.
+    Open(Nanos),
     /// A round is on its way.
     Sent {
         since: Nanos,
@@ -68,7 +68,7 @@ impl Rounds {
     /// Whether a round can be put in.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, Phase::Open(_))
     }
 
     /// All of a round is put in.
@@ -82,26 +82,27 @@ impl Rounds {
     #[must_use]
     pub fn next_look(&self) -> Nanos {
         match self.phase {
-            Phase::Before(look_at) | Phase::Sent { look_at, .. } => look_at,
-            Phase::Open => Nanos::NEVER,
+            Phase::Before(look_at) | Phase::Open(look_at) | Phase::Sent { look_at, .. } => look_at,
         }
     }
 
     /// What is to be done now; `has_left` tells whether nothing waits for the peer any more.
     pub fn look(&mut self, now: Nanos, has_left: impl FnOnce() -> bool) -> RoundsState {
+        let is_open = self.is_open();
+        if now < self.next_look() {
+            return if is_open { RoundsState::Open } else { RoundsState::Closed };
+        }
+        let has_left = has_left();
         match &mut self.phase {
-            Phase::Open => return RoundsState::Open,
-            Phase::Before(look_at) if now < *look_at => return RoundsState::Closed,
-            Phase::Sent { look_at, .. } if now < *look_at => return RoundsState::Closed,
-            Phase::Before(look_at) => {
-                // It was not sent in a round, and says nothing of how long these take.
+            // It was not sent in a round, and says nothing of how long these take.
+            Phase::Before(look_at) if !has_left => {
                 *look_at = now + ROUND_INTERVAL_MIN;
-                if !has_left() {
-                    return RoundsState::Closed;
-                }
+                return RoundsState::Closed;
             }
+            Phase::Before(_) => {}
+            // A quiet interval is as good as a round that left soon. Or a part of the round is on its way.
+            Phase::Open(_) => self.soon = if has_left { self.soon + 1 } else { 0 },
             Phase::Sent { since, left_soon, look_at } => {
-                let has_left = has_left();
                 let next = *since + self.interval;
                 if *left_soon.get_or_insert(has_left) && !has_left || now < next {
                     // Before its time, or something else has been sent meanwhile.
@@ -115,16 +116,16 @@ impl Rounds {
                     return RoundsState::Closed;
                 }
                 self.soon = if *left_soon == Some(true) { self.soon + 1 } else { 0 };
-                if self.soon >= SOON_ROUNDS {
-                    self.soon = 0;
-                    if self.interval <= ROUND_INTERVAL_MIN {
-                        return RoundsState::Over;
-                    }
-                    self.interval = (self.interval / 2).max(ROUND_INTERVAL_MIN);
-                }
             }
         }
-        self.phase = Phase::Open;
+        if self.soon >= SOON_ROUNDS {
+            self.soon = 0;
+            if self.interval <= ROUND_INTERVAL_MIN {
+                return RoundsState::Over;
+            }
+            self.interval = (self.interval / 2).max(ROUND_INTERVAL_MIN);
+        }
+        self.phase = Phase::Open(now + self.interval);
         RoundsState::Open
     }
 }
@@ -220,11 +221,7 @@ mod tests {
         assert_eq!(rounds.interval(), ROUND_INTERVAL_MIN, "what waited before was no round");
         now = rounds.next_look();
         assert_eq!(rounds.look(now, || true), RoundsState::Open);
-        assert_eq!(
-            (rounds.next_look(), rounds.look(now, || true)),
-            (Nanos::NEVER, RoundsState::Open),
-            "until it is put in"
-        );
+        assert_eq!(rounds.look(now, || panic!("it is not asked")), RoundsState::Open, "until it is put in");
         rounds.end_round(now);
         for _ in 0..100 {
             now = rounds.next_look();
@@ -255,5 +252,21 @@ mod tests {
             (rounds.look(now, || false), rounds.interval()),
             (RoundsState::Closed, ROUND_INTERVAL_MIN)
         );
+    }
+
+    #[test]
+    fn quiet_intervals_end_rounds_as_well_and_parts_of_a_round_on_their_way_do_not() {
+        let mut rounds = Rounds::begin(Nanos(1), MAX);
+        assert_eq!(rounds.look(rounds.next_look(), || true), RoundsState::Open);
+        for _ in 0..20 {
+            assert_eq!(
+                rounds.look(rounds.next_look(), || false),
+                RoundsState::Open,
+                "it is put in bit by bit"
+            );
+        }
+        for expected in [RoundsState::Open, RoundsState::Open, RoundsState::Over] {
+            assert_eq!(rounds.look(rounds.next_look(), || true), expected);
+        }
     }
 }
