@@ -22,6 +22,10 @@ config::section! {
         /// Most bytes that one client is sent in a second, before encryption. If more waits than a second's, its
         /// updates are conflated. 0 for as many as it takes.
         bytes_per_second: u32 = 0, range 0..=1_000_000_000;
+        /// How much of what a turn allows its clients get, compared with others, when not everybody can be served at once;
+        /// and how much may wait for them before they are closed at the port's backlogs_max_bytes. Clients of no class
+        /// have 5.
+        priority: u8 = 5, range 1..=9;
         /// Most item streams that one client may have open, if that is less than p2ps.client_streams_max.
         streams_max: u32 = 500_000, range 1..=10_000_000;
         /// Most clients of the class that may be logged in at a time.
@@ -142,6 +146,7 @@ impl ClassConfig {
             users: self.users.clone(),
             interval_ms: self.update_interval_ms,
             bytes_per_second: self.bytes_per_second.into(),
+            priority: self.priority,
             streams_max: self.streams_max as usize,
             connections_max: self.connections_max as usize,
         }
@@ -317,6 +322,8 @@ impl P2psConfig {
 
 #[cfg(test)]
 mod tests {
+    use market::p2ps::{PRIORITY_DEFAULT, PRIORITY_MAX};
+
     use super::*;
 
     fn load(text: &str) -> Result<LadderConfig, String> {
@@ -381,7 +388,7 @@ mod tests {
         let text = "conflated_intervals_ms = [100, 1_000]\n\
                     [[class]]\nname = \"desk\"\nusers = [\"desk-*\", \"ann\"]\nupdate_interval_ms = 250\n\
                     [[class]]\nname = \"others\"\nusers = [\"*\"]\nstreams_max = 10\nconnections_max = 3\n\
-                    bytes_per_second = 20_000";
+                    bytes_per_second = 20_000\npriority = 2";
         let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
         let core = load(text).expect("legal").value.core();
         assert_eq!(core.conflated_intervals_ms, [100, 1_000]);
@@ -393,6 +400,15 @@ mod tests {
         let others = core.classes.get(1).expect("there are two");
         assert_eq!((others.interval_ms, others.streams_max, others.connections_max), (0, 10, 3));
         assert_eq!(others.bytes_per_second, 20_000);
+        assert_eq!(
+            (others.priority, core.classes.get(0).map(|desk| desk.priority)),
+            (2, Some(PRIORITY_DEFAULT))
+        );
+        for priority in ["priority = 0", "priority = 10"] {
+            let error = load(&text.replace("priority = 2", priority)).expect_err("out of range").to_string();
+            assert!(error.contains("priority") && error.contains("1 to 9"), "{error}");
+        }
+        assert_eq!(PRIORITY_MAX, 9);
         let slow = load(&text.replace("20_000", "4_095")).expect_err("too slow").to_string();
         assert!(slow.contains("4095 bytes a second") && slow.contains("4096 to 1000000000"), "{slow}");
         let twins = load(&text.replace("others", "desk")).expect_err("twice").to_string();

@@ -91,6 +91,7 @@ mod relay;
 mod rssl_to_market;
 mod server;
 mod shards;
+mod shares;
 mod trace;
 mod websocket;
 

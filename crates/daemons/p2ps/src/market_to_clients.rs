@@ -15,6 +15,9 @@ use crate::hops::Hops;
 use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
 
+/// Who has no class is closed for its backlog as who has one of the same priority.
+const _: () = assert!(market::p2ps::PRIORITY_DEFAULT == server::WEIGHT_DEFAULT);
+
 /// Carries out what the core decides: messages go to clients at once, commands to the backbone after what is being
 /// handled.
 pub(crate) struct MarketToClients<'a> {
@@ -183,6 +186,15 @@ impl ServerSink for MarketToClients<'_> {
         match (websocket::connection_of(client), &mut self.websocket) {
             (None, _) => self.rssl.set_rate(ConnectionId(client.0), bytes_per_second),
             (Some(connection), Some(outbox)) => outbox.set_rate(connection, bytes_per_second),
+            (Some(_), None) => {}
+        }
+    }
+
+    fn set_priority(&mut self, client: ClientId, priority: u8) {
+        self.pace.set_priority(client, priority);
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.set_weight(ConnectionId(client.0), priority),
+            (Some(connection), Some(outbox)) => outbox.set_weight(connection, priority),
             (Some(_), None) => {}
         }
     }

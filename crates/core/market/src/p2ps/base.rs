@@ -48,6 +48,11 @@ pub struct ServerConfig {
     pub kept_images_max: Option<usize>,
 }
 
+/// The highest priority of a class.
+pub const PRIORITY_MAX: u8 = 9;
+/// The priority of clients of no class.
+pub const PRIORITY_DEFAULT: u8 = 5;
+
 /// What the clients of some users may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientClass {
@@ -59,6 +64,9 @@ pub struct ClientClass {
     pub interval_ms: u16,
     /// What one of its clients is sent at most, in bytes a second; 0 for what it takes.
     pub bytes_per_second: u64,
+    /// How much its clients get of what a turn allows, and may have waiting, compared with others: 1 to
+    /// [`PRIORITY_MAX`].
+    pub priority: u8,
     /// The most item streams that one of its clients may have open.
     pub streams_max: usize,
     /// The most of its clients that may be logged in at a time.

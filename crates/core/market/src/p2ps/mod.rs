@@ -67,7 +67,10 @@ mod sweep;
 mod tests;
 mod users;
 
-pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
+pub use self::base::{
+    ClientClass, ClientClasses, ClientId, PRIORITY_DEFAULT, PRIORITY_MAX, ServerConfig, SourceId, Topic,
+    Watcher,
+};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};

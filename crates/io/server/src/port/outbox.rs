@@ -52,8 +52,11 @@ struct Pending {
     is_conflated: bool,
 }
 
+/// The weight of a connection that nobody has set one of.
+pub const WEIGHT_DEFAULT: u8 = 5;
+
 /// How much waits for a connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Load {
     /// It does not take what it is sent about as fast as that comes.
     is_behind: bool,
@@ -66,6 +69,16 @@ struct Load {
     /// So many bytes are in so many of its entries.
     bytes: usize,
     entries: usize,
+    /// How much may wait for it, compared with others, before it is closed for what waits for all.
+    weight: u8,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let weight = WEIGHT_DEFAULT;
+        let (is_behind, awaits_room, awaits_round, has_round) = (false, false, false, false);
+        Load { is_behind, awaits_room, awaits_round, has_round, bytes: 0, entries: 0, weight }
+    }
 }
 
 /// A connection gets no more than this with one flush if that can be helped.
@@ -161,6 +174,18 @@ impl Outbox {
     /// takes. What waits for that goes down the ladder: its updates are conflated.
     pub fn set_rate(&mut self, connection: ConnectionId, bytes_per_second: u64) {
         self.rates.push((connection, bytes_per_second));
+    }
+
+    /// When too much waits for all connections of the port together, those are closed for which most waits in relation to
+    /// their weights.
+    pub fn set_weight(&mut self, connection: ConnectionId, weight: u8) {
+        if let Some(load) = self.loads.get_mut(connection.0 as usize) {
+            load.weight = weight.max(1);
+        }
+    }
+
+    pub(crate) fn weight(&self, connection: ConnectionId) -> u8 {
+        self.loads.get(connection.0 as usize).map_or(WEIGHT_DEFAULT, |load| load.weight)
     }
 
     pub(crate) fn take_rates(&mut self) -> Vec<(ConnectionId, u64)> {

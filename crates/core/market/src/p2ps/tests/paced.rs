@@ -58,6 +58,7 @@ fn class(users: &str) -> ClientClass {
         users: vec![users.to_owned()],
         interval_ms: 0,
         bytes_per_second: 0,
+        priority: PRIORITY_DEFAULT,
         streams_max: 1_000,
         connections_max: 1_000,
     }
@@ -318,14 +319,15 @@ fn updates_are_an_interval_apart_and_the_last_values_arrive_whatever_happens() {
 }
 
 #[test]
-fn a_client_has_the_rate_of_its_class_while_it_is_of_it() {
+fn a_client_has_the_rate_and_the_priority_of_its_class_while_it_is_of_it() {
     let mut bench = offering();
-    bench.classes(vec![ClientClass { bytes_per_second: 20_000, ..class("desk-*") }]);
+    bench.classes(vec![ClientClass { bytes_per_second: 20_000, priority: 7, ..class("desk-*") }]);
     let mut log_in = |user: &[u8]| {
         bench.client(A, &LoginRequest::consumer(user).to_vec().expect("legal"));
-        bench.took().into_iter().filter(|line| line.contains("a second")).collect::<Vec<_>>()
+        let is_told = |line: &String| line.contains("a second") || line.contains("priority");
+        bench.took().into_iter().filter(is_told).collect::<Vec<_>>()
     };
-    assert_eq!(log_in(b"desk-1"), [format!("{}: 20000 bytes a second", A.0)]);
-    assert_eq!(log_in(b"desk-2"), Vec::<String>::new(), "as before");
-    assert_eq!(log_in(b"ann"), [format!("{}: 0 bytes a second", A.0)]);
+    assert_eq!(log_in(b"desk-1"), ["1: 20000 bytes a second", "1: priority 7"]);
+    assert_eq!(log_in(b"desk-2"), [""; 0], "as before");
+    assert_eq!(log_in(b"ann"), ["1: 0 bytes a second", "1: priority 5"]);
 }

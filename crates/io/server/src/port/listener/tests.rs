@@ -473,3 +473,30 @@ fn who_has_a_rate_is_given_up_for_what_it_does_not_take_and_not_for_what_it_is_n
     listener.on_wakeup(at(seconds + 20), &mut Nobody);
     assert!(listener.connection(rated).is_none(), "it has taken nothing for nine seconds");
 }
+
+#[test]
+fn those_with_most_waiting_for_their_weight_are_closed_first_when_all_have_too_much() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    listener.limits.backlogs_bytes_max = 8_000;
+    let _peers =
+        [(); 4].map(|()| TcpStream::connect(listener.local_address().expect("bound")).expect("room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    let [low, middle, high, idle] = [0, 1, 2, 3].map(ConnectionId);
+    listener.outbox.set_weight(low, 1);
+    listener.outbox.set_weight(high, 9);
+    let mut relieve = |backlogs: [usize; 4]| {
+        for (index, depth_bytes) in backlogs.into_iter().enumerate() {
+            if let Some(connection) = listener.connections.get_mut(index) {
+                connection.endpoint.depth_bytes = depth_bytes;
+                listener.update_interest(Nanos(2), index, &mut Nobody);
+            }
+        }
+        listener.flush(Nanos(2), &mut Nobody);
+        [low, middle, high, idle].map(|id| listener.connection(id).is_some())
+    };
+    assert_eq!(relieve([1_000, 2_000, 4_000, 1_000]), [true; 4], "all have room");
+    assert_eq!(relieve([2_000, 2_000, 4_000, 100]), [false, true, true, true], "of the same the lower one");
+    assert_eq!(relieve([0, 3_000, 5_000, 100]), [false, false, true, true], "more waits for the higher one");
+    assert_eq!(relieve([0, 0, 9_000, 100]), [false, false, false, true], "and in the end it is closed, too");
+}
