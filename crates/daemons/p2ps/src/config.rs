@@ -34,6 +34,17 @@ config::section! {
 }
 
 config::section! {
+    /// What clients get of a service at most.
+    pub struct ServiceRateConfig {
+        /// The name of the service.
+        service: String, required, length 1..=255;
+        /// The least time between two updates of one item, in place of every update; the later ones bring the newest
+        /// values. The service offers this quality and slower ones, and no faster one.
+        update_interval_ms: u16, required, range 1..=65_535;
+    }
+}
+
+config::section! {
     /// The point-to-point server: consumers connect here.
     pub struct P2psConfig {
         /// Port on which RSSL consumers connect.
@@ -108,6 +119,8 @@ config::section! {
         /// at most once in so many milliseconds, with the newest values. Each service that has every update offers
         /// them as qualities of its own.
         conflated_intervals_ms: Vec<u16> = [], range 1..=65_535, length 0..=64;
+        /// Rates of services. The longest of the intervals of service, class and request counts.
+        service_rate: Vec<ServiceRateConfig>;
         /// Classes of users, in the order in which they are looked at.
         class: Vec<ClassConfig>;
         /// Services of whose items an update changes only the fields that it has. In others a field's old value
@@ -194,6 +207,13 @@ impl P2psConfig {
         } else if self.shards > 0 && self.shard_cpus.len() > self.shards as usize {
             let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
             complaints.push(Complaint::new(["shard_cpus", "shards"], text));
+        }
+        let mut services = HashSet::new();
+        for (at, rate) in self.service_rate.iter().enumerate() {
+            if !services.insert(&rate.service) {
+                let text = format!("`{}` has a rate already", rate.service);
+                complaints.push(Complaint::new([format!("service_rate.{at}.service")], text));
+            }
         }
         let mut names = HashSet::new();
         for (at, class) in self.class.iter().enumerate() {
@@ -314,6 +334,11 @@ impl P2psConfig {
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
+            service_intervals_ms: self
+                .service_rate
+                .iter()
+                .map(|rate| (rate.service.clone(), rate.update_interval_ms))
+                .collect(),
             classes: ClientClasses::new(self.class.iter().map(ClassConfig::core).collect()),
             kept_images_max: None,
         }
@@ -415,6 +440,31 @@ mod tests {
         assert!(twins.contains("each class has a name of its own"), "{twins}");
         let star = load(&text.replace("desk-*", "d*sk")).expect_err("a star within").to_string();
         assert!(star.contains("not as in `d*sk`"), "{star}");
+    }
+
+    #[test]
+    fn a_service_has_one_rate_at_most() {
+        let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
+        let text = "[[service_rate]]\nservice = \"A\"\nupdate_interval_ms = 500\n\
+                    [[service_rate]]\nservice = \"B\"\nupdate_interval_ms = 1\n";
+        let core = load(text).expect("legal").value.core();
+        let rates = core.service_intervals_ms.iter().map(|(service, ms)| (service.as_str(), *ms));
+        assert_eq!(rates.collect::<Vec<_>>(), [("A", 500), ("B", 1)]);
+        let twice = load(&text.replace('B', "A")).expect_err("two rates").to_string();
+        assert!(
+            twice.contains("service_rate.1.service") && twice.contains("`A` has a rate already"),
+            "{twice}"
+        );
+        for (wrong, expected) in [
+            (text.replace("500", "0"), "1 to 65535"),
+            (text.replace("500", "65536"), "1 to 65535"),
+            (text.replace("service = \"A\"\n", ""), "service"),
+            (text.replace("update_interval_ms = 1\n", ""), "update_interval_ms"),
+            (text.replace("\"A\"", "\"\""), "service"),
+        ] {
+            let error = load(&wrong).expect_err("wrong").to_string();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Ids and configuration: what every part may use.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -41,6 +41,8 @@ pub struct ServerConfig {
     pub cleanups_per_turn: usize,
     /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
     pub conflated_intervals_ms: Vec<u16>,
+    /// The least time in milliseconds between two updates of a stream, of the services that have one, by name.
+    pub service_intervals_ms: BTreeMap<String, u16>,
     /// Classes of users.
     pub classes: ClientClasses,
     /// Images stay at the instances that items come from, as those of a shard's at its relay; so many are kept here
@@ -149,6 +151,7 @@ impl Default for ServerConfig {
             unrippled: BTreeSet::new(),
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
+            service_intervals_ms: BTreeMap::new(),
             classes: ClientClasses::default(),
             kept_images_max: None,
         }
