@@ -64,6 +64,35 @@ class Rates(SystemTest):
         self.assertGreater(self.metrics['p2ps_conflations_ended_total'], 0)
 
 
+class Service(SystemTest):
+    """A service that clients get twice a second at most, whatever they ask for."""
+
+    @classmethod
+    def scenario(cls):
+        cls.system_ = cls.system()
+        cls.distributor = cls.system_.source_distributor()
+        rate = '[{ service = "BINANCE", update_interval_ms = 500 }]'
+        cls.p2ps = cls.system_.p2ps(sets={'p2ps.service_rate': rate, 'p2ps.conflated_intervals_ms': '[200, 1000]'})
+        cls.feed = cls.system_.feed(speed='8', delay_ms=3000)
+        cls.clients = [
+            cls.system_.native(cls.p2ps, is_conflated=True),
+            cls.system_.native(
+                '127.0.0.1:%d' % cls.p2ps.websocket_port, name='websocket', options=['--websocket'], is_conflated=True
+            ),
+            cls.system_.java(cls.p2ps, name='ema', is_conflated=True),
+        ]
+        hold_until_ready(cls.feed, cls.distributor, cls.clients)
+        cls.feed.wait_played()
+        wait_at(cls.clients, cls.system_.wait_right(cls.p2ps))
+        cls.metrics = cls.p2ps.metrics()
+
+    def test_they_get_fewer_and_end_right(self):
+        for client in self.clients:
+            with self.subTest(client=client.name):
+                assert_ends_right(self, client)
+        self.assertGreater(self.metrics['p2ps_updates_conflated_total'], 4 * self.metrics['p2ps_updates_out_total'])
+
+
 class Narrow(SystemTest):
     """Clients of a class that has a rate in bytes: they are conflated, and end right; the others get everything."""
 

@@ -70,11 +70,18 @@ pub(crate) enum FromServer {
     Connect(u64),
     Disconnect(u64),
     Link(u64, Vec<u8>),
+    RoundEnds(ClientId),
 }
 
-/// The second field says that no client has room now, the third names those that read too slowly.
+/// The second field says that no client has room now, the third names those that read too slowly, the fourth says that one
+/// thing is done at a time.
 #[derive(Default)]
-pub(crate) struct ServerOut(pub(crate) Vec<FromServer>, pub(crate) bool, pub(crate) BTreeSet<ClientId>);
+pub(crate) struct ServerOut(
+    pub(crate) Vec<FromServer>,
+    pub(crate) bool,
+    pub(crate) BTreeSet<ClientId>,
+    pub(crate) bool,
+);
 
 impl ServerSink for ServerOut {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
@@ -95,6 +102,12 @@ impl ServerSink for ServerOut {
     }
     fn lags(&mut self, client: ClientId) -> bool {
         self.1 || self.2.contains(&client)
+    }
+    fn admits_more(&mut self, _: ClientId) -> bool {
+        !self.3
+    }
+    fn end_round(&mut self, client: ClientId) {
+        self.0.push(FromServer::RoundEnds(client));
     }
 }
 

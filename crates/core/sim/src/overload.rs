@@ -327,7 +327,10 @@ impl Overload {
                     self.with_server(at, |core, _, out| core.on_link_up(instance, out));
                 }
                 FromServer::Link(_, bytes) if self.servers[at].is_linked => self.link_says(peer, &bytes),
-                FromServer::Subscribe(_) | FromServer::Disconnect(_) | FromServer::Link(..) => {}
+                FromServer::Subscribe(_)
+                | FromServer::Disconnect(_)
+                | FromServer::Link(..)
+                | FromServer::RoundEnds(_) => {}
             }
         }
     }

@@ -258,13 +258,25 @@ impl Server {
         self.client(now, client, out, |core, sink| core.on_client_message(now, client, bytes, sink))
     }
 
-    pub(crate) fn send_due_images(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) {
-        self.client(now, client, out, |core, sink| _ = core.send_due_images(now, client, sink));
+    pub(crate) fn send_due_images(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) -> bool {
+        self.client(now, client, out, |core, sink| core.send_due_images(now, client, sink))
     }
 
     pub(crate) fn set_conflated(&mut self, now: Nanos, client: ClientId, is_slow: bool, out: &mut ServerOut) {
         self.client(now, client, out, |core, sink| {
             core.set_conflated(now, client, is_slow, "step", sink);
+        });
+    }
+
+    pub(crate) fn set_at_interval(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        is_at_interval: bool,
+        out: &mut ServerOut,
+    ) {
+        self.client(now, client, out, |core, sink| {
+            core.set_at_interval(now, client, is_at_interval, "step", sink);
         });
     }
 
@@ -474,6 +486,12 @@ impl ServerSink for ShardOut<'_> {
     }
     fn lags(&mut self, client: ClientId) -> bool {
         self.out.lags(client)
+    }
+    fn admits_more(&mut self, client: ClientId) -> bool {
+        self.out.admits_more(client)
+    }
+    fn end_round(&mut self, client: ClientId) {
+        self.out.end_round(client);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
 use market::distributor::{Distributor, DistributorConfig, PeerId, ProviderId};
-use market::p2ps::{ClientId, SourceId, Topic};
+use market::p2ps::{ClientId, ClientInfo, SourceId, Topic};
 use rwf::Dictionary;
 use units::{Nanos, Rng};
 
@@ -194,6 +194,8 @@ struct Connected {
     is_up: bool,
     /// Its updates are conflated until then.
     slow_until: Nanos,
+    /// If it is sent rounds meanwhile, the next one does not begin before that.
+    round_at: Nanos,
     to_server: Pipe,
     to_consumer: Pipe,
 }
@@ -251,6 +253,7 @@ impl World {
             epoch: 0,
             is_up: false,
             slow_until: Nanos::ZERO,
+            round_at: Nanos::ZERO,
             to_server: Pipe::default(),
             to_consumer: Pipe::default(),
         };
@@ -500,8 +503,27 @@ impl World {
         let due = self.server.take_due_clients();
         self.due.extend(due);
         let slow = self.slow();
-        for client in self.due.extract_if(.., |client| !slow.contains(client)).collect::<Vec<ClientId>>() {
-            self.with_server(|core, now, sink| core.send_due_images(now, client, sink));
+        let at_interval: BTreeSet<ClientId> = self
+            .server
+            .clients()
+            .filter(|info| info.at_interval_since.is_some())
+            .map(|info| info.client)
+            .collect();
+        for client in std::mem::take(&mut self.due) {
+            let can_begin = self.now >= self.consumers[client.0 as usize].round_at;
+            let is_served = !slow.contains(&client) || at_interval.contains(&client) && can_begin;
+            let mut has_more = !is_served;
+            if is_served {
+                // A round is put in at once or over several turns.
+                let is_busy = at_interval.contains(&client) && self.rng.chance(0.5);
+                self.with_server(|core, now, sink| {
+                    sink.3 = is_busy;
+                    has_more = core.send_due_images(now, client, sink);
+                });
+            }
+            if has_more {
+                self.due.insert(client);
+            }
         }
         for info in self.server.clients() {
             assert!(info.changed_streams <= info.streams, "each is noted once: {info:?}");
@@ -526,9 +548,11 @@ impl World {
     /// A consumer reads too slowly for a while; whoever has caught up is told so.
     fn stall(&mut self, consumer_stalls: f64) {
         let slow = self.slow();
-        let all: Vec<(ClientId, bool)> =
-            self.server.clients().map(|info| (info.client, info.conflated_since.is_some())).collect();
-        for (client, was_slow) in all {
+        let steps = |info: ClientInfo<'_>| {
+            (info.client, info.conflated_since.is_some(), info.at_interval_since.is_some())
+        };
+        let all: Vec<(ClientId, bool, bool)> = self.server.clients().map(steps).collect();
+        for (client, was_slow, was_at_interval) in all {
             let mut is_slow = slow.contains(&client);
             if !is_slow && self.rng.chance(consumer_stalls) {
                 self.note("consumer stalls");
@@ -536,8 +560,13 @@ impl World {
                 self.consumers[client.0 as usize].slow_until = self.now + span;
                 is_slow = true;
             }
+            // In a third of the worlds the step below is on.
+            let is_at_interval = is_slow && (was_at_interval || self.seed % 3 == 0 && self.rng.chance(0.5));
             if was_slow != is_slow {
                 self.with_server(|core, now, sink| core.set_conflated(now, client, is_slow, sink));
+            }
+            if was_at_interval != is_at_interval {
+                self.with_server(|core, now, sink| core.set_at_interval(now, client, is_at_interval, sink));
             }
         }
     }
@@ -728,7 +757,7 @@ impl World {
     }
 
     fn with_server(&mut self, act: impl FnOnce(&mut Server, Nanos, &mut ServerOut)) {
-        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2), self.slow());
+        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2), self.slow(), false);
         act(&mut self.server, self.now, &mut out);
         for decision in out.0 {
             match decision {
@@ -767,6 +796,11 @@ impl World {
                     }
                 }
                 FromServer::Disconnect(_) => {}
+                FromServer::RoundEnds(client) => {
+                    self.note("round");
+                    let span = Duration::from_millis(self.rng.below(1_000));
+                    self.consumers[client.0 as usize].round_at = self.now + span;
+                }
                 FromServer::Link(instance, bytes) => {
                     if self.linked == Some(instance) {
                         let at = self.up_pipe.arrival(self.now, self.faults.connection_delay, &mut self.rng);

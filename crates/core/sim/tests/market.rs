@@ -139,6 +139,7 @@ fn consumers_that_read_too_slowly_skip_updates_and_end_right() {
             assert!(faults.server_dies > 0.0 || server.clients_conflated.get() <= CONSUMERS as u64);
         });
         assert!(!seeds_are_usual() || happened["consumer stalls"] > 100, "{happened:?}");
+        assert!(!seeds_are_usual() || happened["round"] > 100, "{happened:?}");
     }
     assert!(!seeds_are_usual() || conflated > 10_000, "{conflated}");
 }

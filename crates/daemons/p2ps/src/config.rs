@@ -22,10 +22,25 @@ config::section! {
         /// Most bytes that one client is sent in a second, before encryption. If more waits than a second's, its
         /// updates are conflated. 0 for as many as it takes.
         bytes_per_second: u32 = 0, range 0..=1_000_000_000;
+        /// How much of what a turn allows its clients get, compared with others, when not everybody can be served at once;
+        /// and how much may wait for them before they are closed at the port's backlogs_max_bytes. Clients of no class
+        /// have 5.
+        priority: u8 = 5, range 1..=9;
         /// Most item streams that one client may have open, if that is less than p2ps.client_streams_max.
         streams_max: u32 = 500_000, range 1..=10_000_000;
         /// Most clients of the class that may be logged in at a time.
         connections_max: u32 = 1_000_000, range 1..=1_000_000;
+    }
+}
+
+config::section! {
+    /// What clients get of a service at most.
+    pub struct ServiceRateConfig {
+        /// The name of the service.
+        service: String, required, length 1..=255;
+        /// The least time between two updates of one item, in place of every update; the later ones bring the newest
+        /// values. The service offers this quality and slower ones, and no faster one.
+        update_interval_ms: u16, required, range 1..=65_535;
     }
 }
 
@@ -93,12 +108,19 @@ config::section! {
         conflated_room_bytes: u64 = 65_536, range 0..=17_179_869_184;
         /// A client that is sent the newest values is sent every update again when it had room for so long.
         tick_after_ms: u32 = 2_000, range 0..=3_600_000;
+        /// A client that is sent the newest values is sent them in rounds when the oldest byte has waited so long: one in
+        /// an interval, and none while the one before is on its way. 0 for never.
+        interval_above_ms: u32 = 0, range 0..=3_600_000;
+        /// The longest interval between two rounds. It begins with 250 ms, and doubles while a round takes longer.
+        interval_max_ms: u32 = 30_000, range 250..=3_600_000;
         /// A client whose oldest byte has waited so long is disconnected; 0 for never.
         disconnect_after_ms: u32 = 0, range 0..=86_400_000;
         /// Rates that clients may ask for in place of every update (docs/guides/slow-clients.md): an update of an item
         /// at most once in so many milliseconds, with the newest values. Each service that has every update offers
         /// them as qualities of its own.
         conflated_intervals_ms: Vec<u16> = [], range 1..=65_535, length 0..=64;
+        /// Rates of services. The longest of the intervals of service, class and request counts.
+        service_rate: Vec<ServiceRateConfig>;
         /// Classes of users, in the order in which they are looked at.
         class: Vec<ClassConfig>;
         /// Services of whose items an update changes only the fields that it has. In others a field's old value
@@ -137,6 +159,7 @@ impl ClassConfig {
             users: self.users.clone(),
             interval_ms: self.update_interval_ms,
             bytes_per_second: self.bytes_per_second.into(),
+            priority: self.priority,
             streams_max: self.streams_max as usize,
             connections_max: self.connections_max as usize,
         }
@@ -158,6 +181,7 @@ impl P2psConfig {
                 "a client would be disconnected before it is sent the newest values",
             ));
         }
+        complaints.extend(self.check_interval());
         let conflates = self.conflate_above_bytes > 0 || self.conflate_above_ms > 0;
         let rssl = Some(("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes));
         let websocket = ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes);
@@ -184,6 +208,13 @@ impl P2psConfig {
             let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
             complaints.push(Complaint::new(["shard_cpus", "shards"], text));
         }
+        let mut services = HashSet::new();
+        for (at, rate) in self.service_rate.iter().enumerate() {
+            if !services.insert(&rate.service) {
+                let text = format!("`{}` has a rate already", rate.service);
+                complaints.push(Complaint::new([format!("service_rate.{at}.service")], text));
+            }
+        }
         let mut names = HashSet::new();
         for (at, class) in self.class.iter().enumerate() {
             if !names.insert(&class.name) {
@@ -204,6 +235,35 @@ impl P2psConfig {
             }
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
+    /// What is wrong with the step between the newest values and the end.
+    fn check_interval(&self) -> Option<Complaint> {
+        let interval = self.interval_above_ms;
+        let is_rated = self.class.iter().any(|class| class.bytes_per_second > 0);
+        let (other, text) = if interval == 0 {
+            return None;
+        } else if self.conflate_above_bytes == 0 && self.conflate_above_ms == 0 && !is_rated {
+            let text =
+                format!("no client is sent the newest values, which after {interval} ms would be in rounds");
+            ("conflate_above_ms", text)
+        } else if self.conflate_above_ms >= interval {
+            let text = format!(
+                "a client would be sent rounds after {interval} ms, and not before that the newest values as it has \
+                 room, after {} ms",
+                self.conflate_above_ms
+            );
+            ("conflate_above_ms", text)
+        } else if self.disconnect_after_ms > 0 && interval >= self.disconnect_after_ms {
+            let text = format!(
+                "a client would be disconnected after {} ms, before it is sent rounds after {interval} ms",
+                self.disconnect_after_ms
+            );
+            ("disconnect_after_ms", text)
+        } else {
+            return None;
+        };
+        Some(Complaint::new(["interval_above_ms", other], text))
     }
 
     /// How many threads serve clients; 1 is one for everything.
@@ -241,6 +301,8 @@ impl P2psConfig {
             conflate_above: is_set(self.conflate_above_ms),
             room_bytes: self.conflated_room_bytes as usize,
             tick_after: ms(self.tick_after_ms),
+            interval_above: is_set(self.interval_above_ms),
+            interval_max: ms(self.interval_max_ms),
             disconnect_after: is_set(self.disconnect_after_ms),
         }
     }
@@ -272,6 +334,11 @@ impl P2psConfig {
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
+            service_intervals_ms: self
+                .service_rate
+                .iter()
+                .map(|rate| (rate.service.clone(), rate.update_interval_ms))
+                .collect(),
             classes: ClientClasses::new(self.class.iter().map(ClassConfig::core).collect()),
             kept_images_max: None,
         }
@@ -280,6 +347,8 @@ impl P2psConfig {
 
 #[cfg(test)]
 mod tests {
+    use market::p2ps::{PRIORITY_DEFAULT, PRIORITY_MAX};
+
     use super::*;
 
     fn load(text: &str) -> Result<LadderConfig, String> {
@@ -310,11 +379,41 @@ mod tests {
     }
 
     #[test]
+    fn rounds_come_between_the_newest_values_and_the_end_or_not_at_all() {
+        let off = load("conflate_above_ms = 5_000").expect("legal");
+        assert_eq!((off.interval_above, off.interval_max), (None, Duration::from_secs(30)));
+        let on = load("conflate_above_ms = 500\ninterval_above_ms = 2_000\ninterval_max_ms = 8_000")
+            .expect("legal");
+        assert_eq!(
+            (on.interval_above, on.interval_max),
+            (Some(Duration::from_secs(2)), Duration::from_secs(8))
+        );
+        load("conflate_above_bytes = 100_000\ninterval_above_ms = 1").expect("by bytes, then by age");
+        load("interval_above_ms = 1\n[[class]]\nname = \"a\"\nusers = [\"*\"]\nbytes_per_second = 5_000")
+            .expect("those of the class are sent the newest values");
+        for (text, keys) in [
+            ("interval_above_ms = 2_000", ["interval_above_ms", "conflate_above_ms", "2000 ms"]),
+            (
+                "interval_above_ms = 2_000\nconflate_above_ms = 2_000",
+                ["interval_above_ms", "conflate_above_ms", "2000 ms"],
+            ),
+            (
+                "interval_above_ms = 3_000\nconflate_above_ms = 2_000\ndisconnect_after_ms = 2_500",
+                ["interval_above_ms", "disconnect_after_ms", "2500 ms"],
+            ),
+            ("interval_max_ms = 249", ["interval_max_ms", "250", "3600000"]),
+        ] {
+            let error = load(text).expect_err("out of order");
+            assert!(keys.iter().all(|key| error.contains(key)), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn a_user_is_of_the_first_class_that_names_it() {
         let text = "conflated_intervals_ms = [100, 1_000]\n\
                     [[class]]\nname = \"desk\"\nusers = [\"desk-*\", \"ann\"]\nupdate_interval_ms = 250\n\
                     [[class]]\nname = \"others\"\nusers = [\"*\"]\nstreams_max = 10\nconnections_max = 3\n\
-                    bytes_per_second = 20_000";
+                    bytes_per_second = 20_000\npriority = 2";
         let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
         let core = load(text).expect("legal").value.core();
         assert_eq!(core.conflated_intervals_ms, [100, 1_000]);
@@ -326,12 +425,46 @@ mod tests {
         let others = core.classes.get(1).expect("there are two");
         assert_eq!((others.interval_ms, others.streams_max, others.connections_max), (0, 10, 3));
         assert_eq!(others.bytes_per_second, 20_000);
+        assert_eq!(
+            (others.priority, core.classes.get(0).map(|desk| desk.priority)),
+            (2, Some(PRIORITY_DEFAULT))
+        );
+        for priority in ["priority = 0", "priority = 10"] {
+            let error = load(&text.replace("priority = 2", priority)).expect_err("out of range").to_string();
+            assert!(error.contains("priority") && error.contains("1 to 9"), "{error}");
+        }
+        assert_eq!(PRIORITY_MAX, 9);
         let slow = load(&text.replace("20_000", "4_095")).expect_err("too slow").to_string();
         assert!(slow.contains("4095 bytes a second") && slow.contains("4096 to 1000000000"), "{slow}");
         let twins = load(&text.replace("others", "desk")).expect_err("twice").to_string();
         assert!(twins.contains("each class has a name of its own"), "{twins}");
         let star = load(&text.replace("desk-*", "d*sk")).expect_err("a star within").to_string();
         assert!(star.contains("not as in `d*sk`"), "{star}");
+    }
+
+    #[test]
+    fn a_service_has_one_rate_at_most() {
+        let load = |text: &str| config::Loader::new::<P2psConfig>().file("p2ps.toml", text).load();
+        let text = "[[service_rate]]\nservice = \"A\"\nupdate_interval_ms = 500\n\
+                    [[service_rate]]\nservice = \"B\"\nupdate_interval_ms = 1\n";
+        let core = load(text).expect("legal").value.core();
+        let rates = core.service_intervals_ms.iter().map(|(service, ms)| (service.as_str(), *ms));
+        assert_eq!(rates.collect::<Vec<_>>(), [("A", 500), ("B", 1)]);
+        let twice = load(&text.replace('B', "A")).expect_err("two rates").to_string();
+        assert!(
+            twice.contains("service_rate.1.service") && twice.contains("`A` has a rate already"),
+            "{twice}"
+        );
+        for (wrong, expected) in [
+            (text.replace("500", "0"), "1 to 65535"),
+            (text.replace("500", "65536"), "1 to 65535"),
+            (text.replace("service = \"A\"\n", ""), "service"),
+            (text.replace("update_interval_ms = 1\n", ""), "update_interval_ms"),
+            (text.replace("\"A\"", "\"\""), "service"),
+        ] {
+            let error = load(&wrong).expect_err("wrong").to_string();
+            assert!(error.contains(expected), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -91,10 +91,11 @@ mod relay;
 mod rssl_to_market;
 mod server;
 mod shards;
+mod shares;
 mod trace;
 mod websocket;
 
-pub use crate::config::{ClassConfig, P2psConfig};
+pub use crate::config::{ClassConfig, P2psConfig, ServiceRateConfig};
 pub use relay::RelayServer;
 pub use server::PointToPointServer;
 pub use shards::{Shard, Shards, describe_as_one};

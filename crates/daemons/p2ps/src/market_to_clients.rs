@@ -15,6 +15,9 @@ use crate::hops::Hops;
 use crate::pace::Pace;
 use crate::websocket::{self, Json, Streams};
 
+/// Who has no class is closed for its backlog as who has one of the same priority.
+const _: () = assert!(market::p2ps::PRIORITY_DEFAULT == server::WEIGHT_DEFAULT);
+
 /// Carries out what the core decides: messages go to clients at once, commands to the backbone after what is being
 /// handled.
 pub(crate) struct MarketToClients<'a> {
@@ -80,7 +83,17 @@ impl MarketToClients<'_> {
         }
     }
 
-    /// A client that lags is to be served when it has room.
+    /// Whether a client had better be served what is due later: it lags, or awaits its next round.
+    pub(crate) fn has_no_room(&mut self, client: ClientId) -> bool {
+        let awaits_round = match (websocket::connection_of(client), &self.websocket) {
+            (None, _) => self.rssl.awaits_round(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.awaits_round(connection),
+            (Some(_), None) => false,
+        };
+        awaits_round || self.lags(client)
+    }
+
+    /// A client that lags or awaits a round is to be served when it has room.
     pub(crate) fn await_room(&mut self, client: ClientId) {
         match (websocket::connection_of(client), &mut self.websocket) {
             (None, _) => self.rssl.await_room(ConnectionId(client.0)),
@@ -177,6 +190,15 @@ impl ServerSink for MarketToClients<'_> {
         }
     }
 
+    fn set_priority(&mut self, client: ClientId, priority: u8) {
+        self.pace.set_priority(client, priority);
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.set_weight(ConnectionId(client.0), priority),
+            (Some(connection), Some(outbox)) => outbox.set_weight(connection, priority),
+            (Some(_), None) => {}
+        }
+    }
+
     fn admits_more(&mut self, client: ClientId) -> bool {
         let staged_bytes = self.staged_bytes();
         self.pace.charge(client, staged_bytes)
@@ -187,6 +209,14 @@ impl ServerSink for MarketToClients<'_> {
             (None, _) => self.rssl.lags(ConnectionId(client.0)),
             (Some(connection), Some(outbox)) => outbox.lags(connection),
             (Some(_), None) => false,
+        }
+    }
+
+    fn end_round(&mut self, client: ClientId) {
+        match (websocket::connection_of(client), &mut self.websocket) {
+            (None, _) => self.rssl.end_round(ConnectionId(client.0)),
+            (Some(connection), Some(outbox)) => outbox.end_round(connection),
+            (Some(_), None) => {}
         }
     }
 

@@ -2,12 +2,15 @@
 //!
 //! *Work* is counted in bytes put into the outboxes, and some for each request. A client that has had its share of
 //! a turn, or comes when the turn has no work left, *waits*: its messages are kept, nothing is read from it, and it
-//! is served in the turns that follow, each client in its place. One that does not take what it is sent is *stuck*
+//! is served in the turns that follow: clients of a higher priority get more of a turn, those of one priority are served
+//! in order ([`Shares`]). One that does not take what it is sent is *stuck*
 //! until its socket has taken most of it.
 
 use std::collections::{HashMap, VecDeque};
 
-use market::p2ps::ClientId;
+use market::p2ps::{ClientId, PRIORITY_DEFAULT};
+
+use crate::shares::Shares;
 
 /// Messages of waiting clients, and the work of the present turn.
 #[derive(Debug, Default)]
@@ -20,9 +23,11 @@ pub(crate) struct Pace {
     mark: usize,
     /// The messages of those who wait.
     held: HashMap<ClientId, Held>,
-    /// Who is to be served, in order, with the serial number of its wait: numbers of clients are used again.
-    queue: VecDeque<(ClientId, u64)>,
+    /// Who is to be served, with the serial number of its wait: numbers of clients are used again.
+    queue: Shares<(ClientId, u64)>,
     last_serial: u64,
+    /// Of clients that have another one than most.
+    priorities: HashMap<ClientId, u8>,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +72,25 @@ impl Pace {
         self.total = 0;
     }
 
+    /// From now on a client has this priority.
+    pub(crate) fn set_priority(&mut self, client: ClientId, priority: u8) {
+        if priority == PRIORITY_DEFAULT {
+            self.priorities.remove(&client);
+        } else {
+            self.priorities.insert(client, priority);
+        }
+    }
+
+    /// The priority of a client.
+    pub(crate) fn priority(&self, client: ClientId) -> u8 {
+        self.priorities.get(&client).copied().unwrap_or(PRIORITY_DEFAULT)
+    }
+
+    /// Work for all in this turn so far.
+    pub(crate) fn work(&self) -> usize {
+        self.total
+    }
+
     /// Whether a client waits.
     #[inline]
     pub(crate) fn is_waiting(&self, client: ClientId) -> bool {
@@ -84,7 +108,7 @@ impl Pace {
             self.last_serial += 1;
             let serial = self.last_serial;
             self.held.insert(client, Held { serial, ..Held::default() });
-            self.queue.push_back((client, serial));
+            self.queue.push(self.priority(client), (client, serial));
         }
     }
 
@@ -108,20 +132,25 @@ impl Pace {
         self.queue.len()
     }
 
-    /// The client whose turn it is.
-    pub(crate) fn next(&mut self) -> Option<ClientId> {
+    /// The client whose turn it is, and the priority with which it waits.
+    pub(crate) fn next(&mut self) -> Option<(u8, ClientId)> {
         loop {
-            let (client, serial) = self.queue.pop_front()?;
+            let (priority, (client, serial)) = self.queue.pop()?;
             if self.held.get(&client).is_some_and(|held| held.serial == serial) {
-                return Some(client);
+                return Some((priority, client));
             }
         }
+    }
+
+    /// So much work was done for a client that waited with this priority.
+    pub(crate) fn charge_share(&mut self, priority: u8, work: usize) {
+        self.queue.charge(priority, work);
     }
 
     /// That client is served again later.
     pub(crate) fn requeue(&mut self, client: ClientId) {
         if let Some(held) = self.held.get(&client) {
-            self.queue.push_back((client, held.serial));
+            self.queue.push(self.priority(client), (client, held.serial));
         }
     }
 
@@ -134,10 +163,11 @@ impl Pace {
 
     /// A client takes again what it is sent.
     pub(crate) fn note_roomy(&mut self, client: ClientId) {
+        let priority = self.priority(client);
         if let Some(held) = self.held.get_mut(&client)
             && std::mem::take(&mut held.is_stuck)
         {
-            self.queue.push_back((client, held.serial));
+            self.queue.push(priority, (client, held.serial));
         }
     }
 
@@ -152,6 +182,12 @@ impl Pace {
         if self.held.is_empty() {
             self.queue.clear();
         }
+    }
+
+    /// A client is gone.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        self.release(client);
+        self.priorities.remove(&client);
     }
 }
 
@@ -187,12 +223,15 @@ mod tests {
         pace.keep(A, b"2");
         pace.keep(A, b"3");
         assert!(pace.is_waiting(A) && pace.due_count() == 2 && pace.waiting_count() == 2);
-        assert_eq!(pace.next(), Some(A));
+        assert_eq!(pace.next(), Some((PRIORITY_DEFAULT, A)));
         assert_eq!(pace.next_message(A).as_deref(), Some(&b"2"[..]));
         pace.requeue(A);
-        assert_eq!((pace.next(), pace.next_message(B).as_deref()), (Some(B), Some(&b"1"[..])));
+        assert_eq!(
+            (pace.next().map(|next| next.1), pace.next_message(B).as_deref()),
+            (Some(B), Some(&b"1"[..]))
+        );
         pace.release(B);
-        assert_eq!((pace.is_waiting(B), pace.next()), (false, Some(A)));
+        assert_eq!((pace.is_waiting(B), pace.next().map(|next| next.1)), (false, Some(A)));
         pace.release(A);
         pace.requeue(A);
         assert!(!pace.is_due() && pace.waiting_count() == 0);
@@ -202,16 +241,68 @@ mod tests {
     fn who_is_stuck_is_not_served_before_there_is_room() {
         let mut pace = Pace::default();
         pace.keep(A, b"1");
-        assert_eq!(pace.next(), Some(A));
+        assert_eq!(pace.next(), Some((PRIORITY_DEFAULT, A)));
         pace.note_stuck(A);
         pace.note_roomy(B);
         assert!(!pace.is_due() && pace.is_waiting(A));
         pace.note_roomy(A);
         pace.note_roomy(A);
-        assert_eq!((pace.next(), pace.next()), (Some(A), None));
+        assert_eq!((pace.next().map(|next| next.1), pace.next()), (Some(A), None));
         pace.note_stuck(A);
         pace.release(A);
         pace.note_roomy(A);
         assert!(!pace.is_due());
+    }
+
+    /// Turns in which each client that waits is served as far as it may be, as the server does it.
+    fn turns(pace: &mut Pace, count: usize, request_bytes: usize) -> HashMap<ClientId, usize> {
+        let mut got = HashMap::<ClientId, usize>::new();
+        for _ in 0..count {
+            pace.renew();
+            let mut again = Vec::new();
+            for _ in 0..pace.due_count() {
+                if !pace.has_room() {
+                    break;
+                }
+                let Some((priority, client)) = pace.next() else { break };
+                let before = pace.work();
+                pace.begin(0);
+                while pace.charge(client, request_bytes) {
+                    pace.begin(0);
+                }
+                let work = pace.work() - before;
+                pace.charge_share(priority, work);
+                *got.entry(client).or_default() += work;
+                again.push(client);
+            }
+            again.into_iter().for_each(|client| pace.requeue(client));
+        }
+        got
+    }
+
+    #[test]
+    fn who_has_a_higher_priority_gets_more_of_the_turns_and_nobody_nothing() {
+        let mut pace = Pace::default();
+        let clients: Vec<ClientId> = (1..=40).map(ClientId).collect();
+        for (client, priority) in clients.iter().zip([9, 5, 1, 1].into_iter().cycle()) {
+            pace.set_priority(*client, priority);
+            pace.hold(*client);
+        }
+        let got = turns(&mut pace, 300, 40_000);
+        let of = |at: usize| {
+            (got[&clients[at]], clients.iter().skip(at).step_by(4).map(|c| got[c]).sum::<usize>())
+        };
+        let ((high, all_high), (middle, all_middle), (low, _)) = (of(0), of(1), of(2));
+        assert!(high > middle && middle > low && low > 0, "{got:?}");
+        let ratio = all_high as f64 / all_middle as f64;
+        assert!((1.7..1.9).contains(&ratio), "{ratio}: nine to five");
+        // A portion may be what is left of a turn.
+        assert!(
+            clients.iter().step_by(4).all(|client| (high / 2..2 * high).contains(&got[client])),
+            "{got:?}"
+        );
+        pace.set_priority(clients[0], PRIORITY_DEFAULT);
+        clients.iter().for_each(|client| pace.forget(*client));
+        assert!(pace.priorities.is_empty() && !pace.is_due());
     }
 }

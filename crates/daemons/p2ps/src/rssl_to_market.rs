@@ -131,7 +131,7 @@ impl Service<Rssl> for RsslToMarket<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "client gone");
         let client = ClientId(connection.0);
-        self.pace.release(client);
+        self.pace.forget(client);
         self.with_core(outbox, |core, sink| core.on_client_closed(now, client, sink));
     }
 

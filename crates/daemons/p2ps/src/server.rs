@@ -1,4 +1,3 @@
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +34,7 @@ use crate::pace::Pace;
 use crate::pauses::Pauses;
 use crate::rssl_to_market::{RsslToMarket, log_end};
 use crate::shards::Shard;
+use crate::shares::Shares;
 use crate::websocket::{self, Input, Json, JsonToMarket, Streams};
 
 /// A point-to-point server on one thread, over any carrier.
@@ -54,10 +54,12 @@ pub struct PointToPointServer<I> {
     commands: Vec<InletCommand>,
     pace: Pace,
     /// Clients for which images are due and that may have room for them, in turn. Others are among those that await room.
-    due: VecDeque<ClientId>,
+    due: Shares<ClientId>,
     steps: StepLog,
     /// One of them can be served with the next turn.
     is_due: bool,
+    /// They were served before those who wait with requests, in the last turn.
+    due_came_first: bool,
     describer: Describer,
     /// What its clients' numbers begin with.
     first_id: u64,
@@ -167,9 +169,10 @@ impl<I: Inlet> PointToPointServer<I> {
             token_space,
             commands: Vec::new(),
             pace: Pace::default(),
-            due: VecDeque::new(),
+            due: Shares::default(),
             steps: StepLog::default(),
             is_due: false,
+            due_came_first: false,
             describer: Describer::taking_orders(Parameter::ALL),
             first_id: shard.first_id(),
             pauses: Pauses::new(shard.core.silence_timeout),
@@ -288,7 +291,7 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
-    /// Serves clients that wait, one after the other, as far as the turn's work goes.
+    /// Serves clients that wait, each once, as far as the turn's work goes.
     fn serve_waiting(&mut self, now: Nanos) {
         for id in self.rssl.take_roomy() {
             self.pace.note_roomy(ClientId(id.0));
@@ -296,17 +299,24 @@ impl<I: Inlet> PointToPointServer<I> {
         for id in self.websocket.as_mut().map(WebSocketListener::take_roomy).unwrap_or_default() {
             self.pace.note_roomy(websocket::client_of(id));
         }
+        let mut again = Vec::new();
         for _ in 0..self.pace.due_count() {
             if !self.pace.has_room() {
                 break;
             }
-            let Some(client) = self.pace.next() else { break };
-            self.serve_one(now, client);
+            let Some((priority, client)) = self.pace.next() else { break };
+            let before = self.pace.work();
+            if self.serve_one(now, client) {
+                again.push(client);
+            }
+            self.pace.charge_share(priority, self.pace.work() - before);
         }
+        again.into_iter().for_each(|client| self.pace.requeue(client));
         self.core.count_waiting(self.pace.waiting_count());
     }
 
-    fn serve_one(&mut self, now: Nanos, client: ClientId) {
+    /// Serves a client that waits; returns whether there is more to be done for it.
+    fn serve_one(&mut self, now: Nanos, client: ClientId) -> bool {
         let connection = websocket::connection_of(client);
         let id = connection.unwrap_or(ConnectionId(client.0));
         let keeps_up = match (connection, &mut self.websocket) {
@@ -315,7 +325,8 @@ impl<I: Inlet> PointToPointServer<I> {
             (Some(_), None) => true,
         };
         if !keeps_up {
-            return self.pace.note_stuck(client);
+            self.pace.note_stuck(client);
+            return false;
         }
         let mut result = Ok(true);
         if connection.is_some() {
@@ -324,7 +335,7 @@ impl<I: Inlet> PointToPointServer<I> {
             self.with_rssl(|port, clients| result = clients.go_on(now, client, port.outbox()));
         }
         match result {
-            Ok(false) => self.pace.requeue(client),
+            Ok(false) => return true,
             Ok(true) => {
                 self.pace.release(client);
                 if connection.is_some() {
@@ -339,35 +350,61 @@ impl<I: Inlet> PointToPointServer<I> {
                 self.dismiss(client);
             }
         }
+        false
     }
 
     /// Sends images that are due to clients that have room for them, as far as the turn's work goes.
     #[cold]
     #[inline(never)]
     fn serve_due(&mut self, now: Nanos) {
-        let more = self.core.take_due_clients();
-        self.due.extend(more);
-        self.due.extend(self.rssl.outbox().take_roomy().into_iter().map(|id| ClientId(id.0)));
+        let mut more = self.core.take_due_clients();
+        more.extend(self.rssl.outbox().take_roomy().into_iter().map(|id| ClientId(id.0)));
         if let Some(websocket) = &mut self.websocket {
-            self.due.extend(websocket.outbox().take_roomy().into_iter().map(websocket::client_of));
+            more.extend(websocket.outbox().take_roomy().into_iter().map(websocket::client_of));
         }
+        more.into_iter().for_each(|client| self.due.push(self.pace.priority(client), client));
         self.is_due = false;
+        let mut again = Vec::new();
         for _ in 0..self.due.len() {
             if !self.pace.has_room() {
                 self.is_due = true;
                 break;
             }
-            let Some(client) = self.due.pop_front() else { break };
+            let Some((priority, client)) = self.due.pop() else { break };
+            let before = self.pace.work();
             let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-            if sink.lags(client) {
+            if sink.has_no_room(client) {
                 sink.await_room(client);
                 continue;
             }
             sink.begin();
             if core.send_due_images(now, client, &mut sink) {
-                self.is_due = true;
-                self.due.push_back(client);
+                again.push((priority, client));
+            } else {
+                // What came last is work, too.
+                sink.admits_more(client);
             }
+            self.due.charge(priority, self.pace.work() - before);
+        }
+        self.is_due |= !again.is_empty();
+        again.into_iter().for_each(|(priority, client)| self.due.push(priority, client));
+    }
+
+    /// Does what is to be done for clients beside their updates, as far as the turn's work goes. If it did not go far
+    /// enough for all, those come first who came last before.
+    fn serve_clients(&mut self, now: Nanos) {
+        let has_news = self.has_news();
+        if has_news {
+            self.report_steps(now);
+        }
+        self.due_came_first = self.is_due && !self.due_came_first;
+        if self.due_came_first {
+            self.serve_due(now);
+            return self.serve_waiting(now);
+        }
+        self.serve_waiting(now);
+        if has_news || self.core.has_due_clients() || !self.due.is_empty() {
+            self.serve_due(now);
         }
     }
 
@@ -577,6 +614,15 @@ fn state_of(client: &ClientInfo<'_>) -> &'static str {
     }
 }
 
+/// How a client is served.
+fn step_of(client: &ClientInfo<'_>) -> &'static str {
+    match (client.conflated_since, client.at_interval_since) {
+        (_, Some(_)) => "interval",
+        (Some(_), None) => "conflated",
+        (None, None) => "tick",
+    }
+}
+
 fn describe_client(
     now: Nanos,
     first_id: u64,
@@ -591,8 +637,9 @@ fn describe_client(
         "user": client.user, "class": client.class, "position": client.position, "application": client.application,
         "application_id": client.application_id,
         "streams": client.streams, "paused": client.is_paused, "round_trip_us": client.round_trip_us,
-        "step": if client.conflated_since.is_some() { "conflated" } else { "tick" },
+        "step": step_of(client),
         "conflated_ms": client.conflated_since.map(|since| now.since(since).as_millis() as u64),
+        "at_interval_ms": client.at_interval_since.map(|since| now.since(since).as_millis() as u64),
         "changed_streams": client.changed_streams, "updates_conflated": client.updates_conflated,
         "standby_role": client.role.map(|role| role.name()),
         "service_roles": roles.collect::<serde_json::Map<_, _>>(),
@@ -645,14 +692,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         adapter.sink.settle(now, adapter.core);
         self.execute(now);
         self.pace.renew();
-        self.serve_waiting(now);
-        let has_news = self.has_news();
-        if has_news {
-            self.report_steps(now);
-        }
-        if has_news || self.core.has_due_clients() || !self.due.is_empty() {
-            self.serve_due(now);
-        }
+        self.serve_clients(now);
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));

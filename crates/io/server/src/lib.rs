@@ -103,5 +103,5 @@ pub use connection::{Backlog, LadderConfig, Step};
 pub use port::{
     ClientCertificates, ConnectionId, ConnectionInfo, ConnectionToService, Endpoint, Entry, Exchange, Limits,
     Listener, ListenerCounters, Outbox, PortEvent, Ports, Protocol, ReasonOf, Seat, Service, Staged,
-    StepChange, TlsConfig, TlsPort, Traffic, WRITE_BYTES,
+    StepChange, TlsConfig, TlsPort, Traffic, WEIGHT_DEFAULT, WRITE_BYTES,
 };

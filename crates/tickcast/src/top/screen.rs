@@ -336,7 +336,8 @@ tickcast top: what daemons do, by their admin ports
                  and its SDK connects again; the P2PS's log names who asked
 
 Each P2PS sends its clients with the longest backlogs (--limit); all orders are among
-these. STEP is tick (every update) or conflated (the newest values when there is room).
+these. STEP is tick (every update), conflated (the newest values when there is room)
+or interval (the newest values in rounds).
 CHANGED are streams whose newest values wait for room, CONFLATED updates left out so far.
 BUSY is the share of its time that a thread works; a thread that spins on its sockets
 may be busy with looking. LOST are messages of the backbone since the start.

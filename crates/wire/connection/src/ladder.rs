@@ -1,21 +1,25 @@
 //! How a peer is served that does not take what it is sent as fast as that comes: the ladder, one step at a time.
 //!
 //! ```text
-//!            bytes or age above their limits                the oldest byte has waited too long
-//!   Tick ------------------------------------> Conflated -------------------------------------> Disconnected
-//!    ^                                            |                                                  ^
-//!    +--------------------------------------------+            the same                              |
-//!     nearly nothing has waited for a while                                                          |
-//!    +-----------------------------------------------------------------------------------------------+
+//!          bytes or age above their limits       age above a higher limit      the oldest byte has waited too long
+//!   Tick ---------------------------------> Conflated ----------> Interval ---------------------------> Disconnected
+//!    ^                                       |    ^                  |                                       ^
+//!    +---------------------------------------+    +------------------+                                       |
+//!     nearly nothing has waited for a while        rounds leave at once                                      |
+//!    +-------------------------------------------------------------------------------------------------------+
+//!                                            the same from any step
 //! ```
 //!
-//! [`Ladder`] decides, [`QueueAge`] says how long the oldest byte of a backlog has waited. Both are pure. Tests: the
-//! table of every step and input, and the age against a queue that knows when each byte came.
+//! [`Ladder`] decides, [`QueueAge`] says how long the oldest byte of a backlog has waited, [`Rounds`] when a peer at the
+//! step "interval" is sent something. All are pure. Tests: the table of every step and input, and the age against a queue
+//! that knows when each byte came.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use units::Nanos;
+
+use crate::rounds::{Rounds, RoundsState};
 
 /// When a peer goes down the ladder, and up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,11 @@ pub struct LadderConfig {
     pub room_bytes: usize,
     /// It is sent every update again after it had room for so long.
     pub tick_after: Duration,
+    /// A peer whose updates are conflated is sent the newest values in rounds when the oldest byte has waited so long;
+    /// `None` for never.
+    pub interval_above: Option<Duration>,
+    /// The longest interval between two rounds.
+    pub interval_max: Duration,
     /// It is disconnected when the oldest byte has waited so long; `None` for never.
     pub disconnect_after: Option<Duration>,
 }
@@ -40,6 +49,8 @@ impl Default for LadderConfig {
             conflate_above: None,
             room_bytes: 64 << 10,
             tick_after: Duration::from_secs(2),
+            interval_above: None,
+            interval_max: Duration::from_secs(30),
             disconnect_after: None,
         }
     }
@@ -75,16 +86,20 @@ pub enum Step {
     Tick,
     /// It is sent the newest values of what has changed, when it has room.
     Conflated,
+    /// The same in rounds, one in an interval at most, each when the one before has left.
+    Interval,
     /// It is given up.
     Disconnected,
 }
 
 /// The step of one peer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ladder {
     step: Step,
     /// Since when nearly nothing has waited, while updates are conflated.
     calm_since: Option<Nanos>,
+    /// At the step "interval".
+    rounds: Option<Box<Rounds>>,
 }
 
 impl Ladder {
@@ -109,7 +124,10 @@ impl Ladder {
         let is_calm = queued_bytes <= config.room_bytes && !reaches(config.conflate_above);
         match self.step {
             Step::Disconnected => {}
-            _ if reaches(config.disconnect_after) => self.step = Step::Disconnected,
+            _ if reaches(config.disconnect_after) => {
+                self.step = Step::Disconnected;
+                self.rounds = None;
+            }
             Step::Tick => {
                 let is_much = config.conflate_above_bytes.is_some_and(|limit| queued_bytes > limit);
                 if is_much || reaches(config.conflate_above) {
@@ -117,6 +135,12 @@ impl Ladder {
                     self.calm_since = is_calm.then_some(now);
                 }
             }
+            Step::Conflated if reaches(config.interval_above) => {
+                self.step = Step::Interval;
+                self.rounds = Some(Box::new(Rounds::begin(now, config.interval_max)));
+            }
+            // Its rounds say when it is over.
+            Step::Interval => {}
             Step::Conflated => {
                 let since = *self.calm_since.get_or_insert(now);
                 if !is_calm {
@@ -127,6 +151,32 @@ impl Ladder {
             }
         }
         self.step
+    }
+
+    /// At the step "interval", sees whether the next round can be put in; `has_left` tells whether nothing waits for the
+    /// peer any more. Returns the step from now on.
+    pub fn look_at_rounds(&mut self, now: Nanos, has_left: impl FnOnce() -> bool) -> Step {
+        let state = self.rounds.as_mut().map(|rounds| rounds.look(now, has_left));
+        if state == Some(RoundsState::Over) {
+            self.step = Step::Conflated;
+            self.rounds = None;
+            self.calm_since = None;
+        }
+        self.step
+    }
+
+    /// All of a round is put in.
+    pub fn end_round(&mut self, now: Nanos) {
+        if let Some(rounds) = &mut self.rounds {
+            rounds.end_round(now);
+        }
+    }
+
+    /// The rounds of a peer at the step "interval".
+    #[inline]
+    #[must_use]
+    pub fn rounds(&self) -> Option<&Rounds> {
+        self.rounds.as_deref()
     }
 }
 
@@ -190,7 +240,7 @@ impl QueueAge {
 
 #[cfg(test)]
 mod tests {
-    use super::Step::{Conflated, Disconnected, Tick};
+    use super::Step::{Conflated, Disconnected, Interval, Tick};
     use super::*;
 
     const CONFIG: LadderConfig = LadderConfig {
@@ -198,6 +248,8 @@ mod tests {
         conflate_above: Some(Duration::from_secs(5)),
         room_bytes: 100,
         tick_after: Duration::from_secs(2),
+        interval_above: None,
+        interval_max: Duration::from_secs(30),
         disconnect_after: Some(Duration::from_secs(60)),
     };
 
@@ -234,6 +286,37 @@ mod tests {
             &[(0, 0, 99, Tick)],
         ];
         table.iter().for_each(|seen| assert_steps(&CONFIG, seen));
+    }
+
+    #[test]
+    fn a_conflated_peer_goes_on_down_by_age_and_up_when_its_rounds_leave_at_once() {
+        let config = LadderConfig { interval_above: Some(Duration::from_secs(10)), ..CONFIG };
+        assert_steps(
+            &config,
+            &[
+                (0, 1, 11, Conflated),
+                (1, 1, 9, Conflated),
+                (2, 1, 10, Interval),
+                (3, 0, 0, Interval),
+                (99, 1, 60, Disconnected),
+            ],
+        );
+        let mut ladder = Ladder::default();
+        let (mut now, mut rounds) = (Nanos(1_000_000_000), 0);
+        ladder.observe(now, &config, 1, Duration::from_secs(10));
+        assert!(ladder.rounds().is_none());
+        assert_eq!(ladder.look_at_rounds(now, || true), Conflated, "it has none");
+        assert_eq!(ladder.observe(now, &config, 1, Duration::from_secs(10)), Interval);
+        while ladder.step() == Interval {
+            now = ladder.rounds().expect("it has rounds").next_look();
+            ladder.look_at_rounds(now, || true);
+            rounds += u32::from(ladder.rounds().is_some_and(Rounds::is_open));
+            ladder.end_round(now);
+        }
+        assert_eq!((ladder.step(), rounds), (Conflated, 3));
+        assert_eq!(ladder.observe(now, &config, 0, Duration::ZERO), Conflated, "it is calm from here on");
+        now += config.tick_after;
+        assert_eq!(ladder.observe(now, &config, 0, Duration::ZERO), Tick);
     }
 
     #[test]

@@ -47,7 +47,7 @@
 //! - Peers are pinged each third of the ping timeout and given up at its end ([`Heartbeat`]), never for time that this
 //!   side slept.
 //! - What waits for the socket is bounded and counted ([`SendBuffer`]).
-//! - A peer that does not keep up is served less, or given up ([`Ladder`]).
+//! - A peer that does not keep up is served less, or given up ([`Ladder`], [`Rounds`]).
 //!
 //! A protocol is a [`Wire`], and a [`Reads`] for each handler of what arrives. Tests: `machine::tests` has the table of
 //! every state and input; `send_buffer::tests` and `heartbeat::tests` the parts.
@@ -57,6 +57,7 @@ mod disconnect;
 mod heartbeat;
 mod ladder;
 mod machine;
+mod rounds;
 mod send_buffer;
 mod wire;
 
@@ -65,5 +66,6 @@ pub use disconnect::Disconnect;
 pub use heartbeat::{Beat, Heartbeat};
 pub use ladder::{Ladder, LadderConfig, QueueAge, Step};
 pub use machine::Machine;
+pub use rounds::{ROUND_INTERVAL_MIN, Rounds, RoundsState};
 pub use send_buffer::{Backlog, BacklogFull, SendBuffer};
 pub use wire::{Memory, Opened, Output, Reads, Tick, TimedOut, Wire};

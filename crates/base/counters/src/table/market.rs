@@ -88,6 +88,9 @@ counters! {
         clients_conflated: Gauge, "clients", "Clients that read too slowly and are sent the newest values when they have room.";
         conflations_begun: Total, "steps", "Times that a client stepped down from every update to the newest values.";
         conflations_ended: Total, "steps", "Times that a client that had caught up stepped up to every update again.";
+        clients_at_interval: Gauge, "clients", "Those among them that are too slow for this and are sent the newest values in rounds.";
+        intervals_begun: Total, "steps", "Times that a client stepped down from the newest values to rounds of them.";
+        intervals_ended: Total, "steps", "Times that a client whose rounds left at once stepped up from them.";
         updates_conflated: Total, "messages", "Updates that a stream was not sent because a later image of its item holds them.";
         statuses_out: Total, "messages", "Item status messages handed to clients' connections.";
         images_in: Total, "messages", "Images received, parts counted singly.";

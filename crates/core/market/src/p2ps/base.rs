@@ -1,6 +1,6 @@
 //! Ids and configuration: what every part may use.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -41,12 +41,19 @@ pub struct ServerConfig {
     pub cleanups_per_turn: usize,
     /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
     pub conflated_intervals_ms: Vec<u16>,
+    /// The least time in milliseconds between two updates of a stream, of the services that have one, by name.
+    pub service_intervals_ms: BTreeMap<String, u16>,
     /// Classes of users.
     pub classes: ClientClasses,
     /// Images stay at the instances that items come from, as those of a shard's at its relay; so many are kept here
     /// besides while no stream needs them. Without it all are kept here.
     pub kept_images_max: Option<usize>,
 }
+
+/// The highest priority of a class.
+pub const PRIORITY_MAX: u8 = 9;
+/// The priority of clients of no class.
+pub const PRIORITY_DEFAULT: u8 = 5;
 
 /// What the clients of some users may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +66,9 @@ pub struct ClientClass {
     pub interval_ms: u16,
     /// What one of its clients is sent at most, in bytes a second; 0 for what it takes.
     pub bytes_per_second: u64,
+    /// How much its clients get of what a turn allows, and may have waiting, compared with others: 1 to
+    /// [`PRIORITY_MAX`].
+    pub priority: u8,
     /// The most item streams that one of its clients may have open.
     pub streams_max: usize,
     /// The most of its clients that may be logged in at a time.
@@ -141,6 +151,7 @@ impl Default for ServerConfig {
             unrippled: BTreeSet::new(),
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
+            service_intervals_ms: BTreeMap::new(),
             classes: ClientClasses::default(),
             kept_images_max: None,
         }

@@ -6,6 +6,9 @@
 //! update can say it, and gets updates again, until the next one is refused. Nothing is kept of what it was not sent: the
 //! values are in the item's image, which notes what changes while it has such a stream.
 //!
+//! A client that is too slow for that is sent *rounds*: a round is what is due when it begins, in the same order. The front
+//! end says when one may begin, and is told when all of it is put out ([`ServerSink::end_round`]).
+//!
 //! [`CachedItem::encode_changes`]: crate::CachedItem::encode_changes
 //!
 //! What is not an update keeps its order. A status of the item, its end, and an update that must not be conflated or
@@ -42,14 +45,45 @@ impl PointToPoint {
             return;
         }
         known.conflation.since = is_conflated.then_some(now);
-        let login = known.login.as_ref().map(|login| login.stream_id);
         let (step, change) = match is_conflated {
             true => (&self.counters.conflations_begun, 1),
             false => (&self.counters.conflations_ended, -1),
         };
         step.inc();
         self.items.clients.count_conflated(change);
-        let Some(stream_id) = login else { return };
+        self.tell_step(client, why, sink);
+    }
+
+    /// A client whose updates are conflated is sent the newest values in rounds from now on, or as soon as it has room: it
+    /// is told on its login stream, with `why`. A round is what is due when it begins: [`PointToPoint::send_due_images`]
+    /// begins it, and [`ServerSink::end_round`] tells of its end.
+    pub fn set_at_interval(
+        &mut self,
+        now: Nanos,
+        client: ClientId,
+        is_at_interval: bool,
+        why: &str,
+        sink: &mut impl ServerSink,
+    ) {
+        let Some(known) = self.items.clients.get_mut(client) else { return };
+        if known.conflation.at_interval_since.is_some() == is_at_interval {
+            return;
+        }
+        known.conflation.at_interval_since = is_at_interval.then_some(now);
+        known.conflation.round_left = 0;
+        let (step, change) = match is_at_interval {
+            true => (&self.counters.intervals_begun, 1),
+            false => (&self.counters.intervals_ended, -1),
+        };
+        step.inc();
+        self.items.clients.count_at_interval(change);
+        self.tell_step(client, why, sink);
+    }
+
+    /// Tells a client on its login stream that it is served otherwise than before.
+    fn tell_step(&self, client: ClientId, why: &str, sink: &mut impl ServerSink) {
+        let login = self.items.clients.get(client).and_then(|known| known.login.as_ref());
+        let Some(stream_id) = login.map(|login| login.stream_id) else { return };
         let state = State::new(StreamState::Open, DataState::Ok).because(StateCode::NONE, why);
         let status = LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() };
         if let Ok(message) = status.to_vec() {

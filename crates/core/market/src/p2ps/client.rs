@@ -137,6 +137,10 @@ pub(super) fn clock_ms(now: Nanos) -> u32 {
 pub(super) struct Conflation {
     /// Since when its updates are conflated, if they are.
     pub(super) since: Option<Nanos>,
+    /// Since when it is sent the newest values in rounds, if it is.
+    pub(super) at_interval_since: Option<Nanos>,
+    /// Streams that are to be served before its round is over.
+    pub(super) round_left: usize,
     /// Streams that were not sent the last updates of their items.
     pub(super) changed: BTreeMap<i32, Changed>,
     /// Updates that it was not sent because it was sent later values.
@@ -248,6 +252,8 @@ pub struct ClientInfo<'a> {
     pub class: &'a str,
     /// Since when its updates are conflated because it reads too slowly, if they are.
     pub conflated_since: Option<Nanos>,
+    /// Since when it is sent the newest values in rounds because it is too slow for that, if it is.
+    pub at_interval_since: Option<Nanos>,
     /// Streams that have changed and are sent the newest values when there is room.
     pub changed_streams: usize,
     /// Updates that it was not sent because it was sent later values.

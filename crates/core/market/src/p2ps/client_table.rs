@@ -103,6 +103,12 @@ impl Clients {
         clients.set(clients.get().saturating_add_signed(change));
     }
 
+    /// So many clients more, or less, are sent the newest values in rounds.
+    pub(super) fn count_at_interval(&self, change: i64) {
+        let clients = &self.counters.clients_at_interval;
+        clients.set(clients.get().saturating_add_signed(change));
+    }
+
     /// So many item streams more, or less, are open.
     pub(super) fn count_watchers(&self, change: i64) {
         self.counters.watchers.set(self.counters.watchers.get().saturating_add_signed(change));

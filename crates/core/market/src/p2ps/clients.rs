@@ -25,6 +25,7 @@ impl PointToPoint {
         self.items.clients.count_clients(-i64::from(gone.login.is_some()));
         self.items.clients.leave_class(gone.class);
         self.items.clients.count_conflated(-i64::from(gone.conflation.since.is_some()));
+        self.items.clients.count_at_interval(-i64::from(gone.conflation.at_interval_since.is_some()));
         gone.login
             .as_ref()
             .and_then(|login| login.conversation)

@@ -14,6 +14,7 @@ use units::Nanos;
 use super::PointToPoint;
 use super::audience::Newcomer;
 use super::base::{ClientId, Watcher};
+use super::client::Conflation;
 use super::items::WatchedItems;
 use super::kept;
 use super::ledger::Fate;
@@ -22,13 +23,20 @@ use super::sink::ServerSink;
 /// For the front end.
 impl PointToPoint {
     /// Sends a client images that are due, and the newest values of streams that have changed while its updates are
-    /// conflated, in order, while the front end admits them. Returns whether there are more.
+    /// conflated, in order, while the front end admits them; of a client that is sent rounds those of its round, which
+    /// begins with this if none is under way. Returns whether there are more.
     pub fn send_due_images(&mut self, now: Nanos, client: ClientId, sink: &mut impl ServerSink) -> bool {
         loop {
             let Some(known) = self.items.clients.get_mut(client) else { return false };
+            let due = known.due.len();
             let Some(stream_id) = known.due.pop_front() else { return false };
             let has_more = !known.due.is_empty();
+            let is_last = known.conflation.ends_round(due);
             self.send_due_image(now, Watcher { client, stream_id }, sink);
+            if is_last {
+                sink.end_round(client);
+                return has_more;
+            }
             if has_more && !sink.admits_more(client) {
                 return true;
             }
@@ -99,6 +107,20 @@ impl WatchedItems {
         } else {
             self.table[index].audience.add(watcher, &form, is_paused);
         }
+    }
+}
+
+impl Conflation {
+    /// The next of so many streams that are due is about to be served: whether its client's round is over with it.
+    fn ends_round(&mut self, due: usize) -> bool {
+        if self.at_interval_since.is_none() {
+            return false;
+        }
+        if self.round_left == 0 {
+            self.round_left = due;
+        }
+        self.round_left -= 1;
+        self.round_left == 0
     }
 }
 

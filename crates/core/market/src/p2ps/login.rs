@@ -11,7 +11,7 @@ use rwf::{GenericMsg, Msg, StateCode};
 use units::Nanos;
 
 use super::PointToPoint;
-use super::base::ClientId;
+use super::base::{ClientId, PRIORITY_DEFAULT};
 use super::notices::ClientError;
 use super::sink::ServerSink;
 use crate::users::Credentials;
@@ -88,11 +88,16 @@ impl PointToPoint {
             self.deny(client, LoginStatus::reject(request, denial.code(), &denial.to_string()), sink);
             return Err(ClientError::LoginDenied(denial));
         }
-        let rate_of =
-            |class: Option<usize>| self.config.classes.get(class?).map(|class| class.bytes_per_second);
-        let (rate, before) = (rate_of(class).unwrap_or(0), rate_of(before).unwrap_or(0));
-        if rate != before {
+        let of_class = |class: Option<usize>| {
+            let class = class.and_then(|at| self.config.classes.get(at));
+            class.map_or((0, PRIORITY_DEFAULT), |class| (class.bytes_per_second, class.priority))
+        };
+        let ((rate, priority), before) = (of_class(class), of_class(before));
+        if rate != before.0 {
             sink.set_rate(client, rate);
+        }
+        if priority != before.1 {
+            sink.set_priority(client, priority);
         }
         // A position of more than 64 KiB, say, cannot be repeated.
         let Ok(answer) = self.accepted(request).to_vec() else { return Err(ClientError::LoginRefused) };

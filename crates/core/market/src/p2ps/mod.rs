@@ -67,7 +67,10 @@ mod sweep;
 mod tests;
 mod users;
 
-pub use self::base::{ClientClass, ClientClasses, ClientId, ServerConfig, SourceId, Topic, Watcher};
+pub use self::base::{
+    ClientClass, ClientClasses, ClientId, PRIORITY_DEFAULT, PRIORITY_MAX, ServerConfig, SourceId, Topic,
+    Watcher,
+};
 pub use self::client::{ClientInfo, ClientProfile};
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
@@ -286,6 +289,7 @@ impl PointToPoint {
             is_paused: c.login.as_ref().is_some_and(|l| l.is_paused),
             class: c.class.and_then(|at| self.config.classes.get(at)).map_or("", |class| &class.name),
             conflated_since: c.conflation.since,
+            at_interval_since: c.conflation.at_interval_since,
             changed_streams: c.conflation.changed.len(),
             updates_conflated: c.conflation.updates,
             round_trip_us: c.login.as_ref().and_then(Login::round_trip_us),

@@ -1,4 +1,5 @@
-//! Streams that are sent one update in an interval: their request asks for conflated data, or their user's class has it so.
+//! Streams that are sent one update in an interval: their request asks for conflated data, or their user's class or their
+//! service has it so.
 //!
 //! A stream that has had no update for its interval is sent the next one as it comes. Later ones are refused in its name,
 //! as for a client that reads too slowly ([`changed`](super::changed)): nothing is kept of them, and they cost nothing
@@ -156,19 +157,35 @@ fn is_valid(all: &BTreeMap<ClientId, Box<Client>>, (at, client, stream_id): (Nan
 }
 
 impl ServerConfig {
-    /// Adds to what a service offers the conflated qualities that this server makes of its others.
+    /// Makes of what a service offers what this server offers of it: the conflated qualities that it makes of others are
+    /// added. Of a service that has a least interval those below that are not offered: that interval is in their place.
     pub(super) fn add_conflated(&self, definition: &mut Definition) {
+        let least = self.service_interval(&definition.info.name);
+        let before = std::mem::take(&mut definition.info.qos);
         let qualities = &mut definition.info.qos;
-        let every_update: Vec<Qos> =
-            qualities.iter().copied().filter(|qos| qos.rate == Rate::TickByTick).collect();
-        for interval in &self.conflated_intervals_ms {
-            for qos in &every_update {
-                let conflated = Qos { rate: Rate::TimeConflated(*interval), ..*qos };
-                if !qualities.contains(&conflated) {
-                    qualities.push(conflated);
-                }
+        let mut offer = |quality: Qos| {
+            if !qualities.contains(&quality) {
+                qualities.push(quality);
+            }
+        };
+        for quality in &before {
+            let is_faster = match quality.rate {
+                Rate::TickByTick => least > 0,
+                Rate::TimeConflated(interval) => interval < least,
+                Rate::JustInTimeConflated => false,
+            };
+            offer(if is_faster { Qos { rate: Rate::TimeConflated(least), ..*quality } } else { *quality });
+        }
+        for &interval in self.conflated_intervals_ms.iter().filter(|interval| **interval > least) {
+            for quality in before.iter().filter(|quality| quality.rate == Rate::TickByTick) {
+                offer(Qos { rate: Rate::TimeConflated(interval), ..*quality });
             }
         }
+    }
+
+    /// The least interval of a service; 0 for every update.
+    pub(super) fn service_interval(&self, name: &str) -> u16 {
+        self.service_intervals_ms.get(name).copied().unwrap_or(0)
     }
 
     /// The interval that a quality means which this server makes; 0 if it does not.

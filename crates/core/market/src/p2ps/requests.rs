@@ -72,8 +72,8 @@ impl PointToPoint {
         self.forms.share(form)
     }
 
-    /// The form with the interval at which a stream is to get updates of an item of a service, that of the quality that
-    /// it gets, or of the client's class if that is longer. A change of an open stream that names no quality keeps what
+    /// The form with the interval at which a stream is to get updates of an item of a service: the longest of that of the
+    /// quality that it gets, of the client's class and of the service. A change of an open stream that names no quality keeps what
     /// it has.
     pub(super) fn paced_form(
         &mut self,
@@ -88,14 +88,13 @@ impl PointToPoint {
         let of_class = self.class(watcher.client).map_or(0, |class| class.interval_ms);
         let range = request.qos_range();
         let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
+        let service = self.items.sources.services.get(&service_id).map(|service| &service.definition.info);
         let quality_ms = match (open, range) {
             (Some(stream), None) => stream.form.quality_ms,
-            _ => {
-                let service = self.items.sources.services.get(&service_id);
-                self.config.interval_of(service.and_then(|s| s.definition.info.best_qos(range)))
-            }
+            _ => self.config.interval_of(service.and_then(|info| info.best_qos(range))),
         };
-        let interval_ms = of_class.max(quality_ms);
+        let of_service = service.map_or(0, |info| self.config.service_interval(&info.name));
+        let interval_ms = of_class.max(quality_ms).max(of_service);
         if (interval_ms, quality_ms) == (form.interval_ms, form.quality_ms) {
             return Arc::clone(form);
         }

@@ -61,6 +61,10 @@ pub trait ServerSink: UpstreamSink {
     fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
         let _ = (client, bytes_per_second);
     }
+    /// From now on a client has this priority; before it had [`PRIORITY_DEFAULT`](super::PRIORITY_DEFAULT).
+    fn set_priority(&mut self, client: ClientId, priority: u8) {
+        let _ = (client, priority);
+    }
     /// Something that a client has asked for was done, and there is more. Returns whether it may be done now; if
     /// not, it waits for [`PointToPoint::go_on`](super::PointToPoint::go_on).
     fn admits_more(&mut self, client: ClientId) -> bool {
@@ -72,5 +76,12 @@ pub trait ServerSink: UpstreamSink {
     fn lags(&mut self, client: ClientId) -> bool {
         let _ = client;
         false
+    }
+    /// All of a round was sent to a client that is sent rounds ([`PointToPoint::set_at_interval`]): what has changed since
+    /// is to be sent with the next one.
+    ///
+    /// [`PointToPoint::set_at_interval`]: super::PointToPoint::set_at_interval
+    fn end_round(&mut self, client: ClientId) {
+        let _ = client;
     }
 }

@@ -90,7 +90,7 @@ impl Service<WebSocket> for JsonToMarket<'_> {
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {
         info!(connection = connection.0, %reason, "WebSocket client gone");
         self.streams.forget_all(connection);
-        self.pace.release(client_of(connection));
+        self.pace.forget(client_of(connection));
         let mut json_client = self.json_client(now, connection, outbox);
         json_client.core.on_client_closed(now, client_of(connection), &mut json_client.sink);
     }

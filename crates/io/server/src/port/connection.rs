@@ -2,8 +2,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use connection::{ByteRate, Disconnect, Ladder, LadderConfig, QueueAge, Step};
-use net::tcp::Moved;
+use connection::{ByteRate, Disconnect, Ladder, LadderConfig, QueueAge, Rounds, Step};
+use net::tcp::{self, Moved};
 use net::{Interest, Registrar, Token, Transport};
 use units::Nanos;
 
@@ -41,6 +41,8 @@ pub(crate) struct Connection<E> {
     ladder: Ladder,
     /// How long its backlog has waited.
     age: QueueAge,
+    /// It is among those whose rounds are looked at.
+    is_listed: bool,
 }
 
 /// What a connection may be sent that has a rate.
@@ -79,6 +81,7 @@ impl<E: Endpoint> Connection<E> {
             rate: None,
             ladder: Ladder::default(),
             age: QueueAge::default(),
+            is_listed: false,
         }
     }
 
@@ -90,6 +93,7 @@ impl<E: Endpoint> Connection<E> {
             backlog: self.endpoint.backlog(),
             memory_bytes: self.endpoint.memory_bytes() + self.held_input.capacity(),
             traffic: self.endpoint.traffic(),
+            round_interval: self.ladder.rounds().map(Rounds::interval),
             tls_version: self.transport.tls_version(),
             has_client_certificate: self.transport.has_peer_certificate(),
         }
@@ -307,8 +311,35 @@ impl<E: Endpoint> Connection<E> {
             None => (config.copied().unwrap_or_default(), age),
         };
         let before = self.ladder.step();
-        let step = self.ladder.observe(now, &config, queued_bytes, oldest);
+        let mut step = self.ladder.observe(now, &config, queued_bytes, oldest);
+        if step == Step::Interval {
+            let (transport, backlog) = (&self.transport, self.counted_backlog);
+            step = self.ladder.look_at_rounds(now, || backlog == 0 && holds_nothing(transport));
+        }
         (step != before).then_some((step, age))
+    }
+
+    /// All of a round was written.
+    pub(crate) fn end_round(&mut self, now: Nanos) {
+        self.ladder.end_round(now);
+    }
+
+    /// Whether what has changed for it waits for its next round.
+    #[inline]
+    pub(crate) fn awaits_round(&self) -> bool {
+        self.ladder.rounds().is_some_and(|rounds| !rounds.is_open())
+    }
+
+    /// When its rounds are to be looked at next, and is to be listed for that; `None` if it has none.
+    #[inline]
+    pub(crate) fn next_look(&mut self) -> Option<(Nanos, bool)> {
+        let next = self.ladder.rounds()?.next_look();
+        Some((next, !std::mem::replace(&mut self.is_listed, true)))
+    }
+
+    /// It is listed no longer.
+    pub(crate) fn take_off_list(&mut self) {
+        self.is_listed = false;
     }
 
     /// Whether what can wait had better come later: more waits already than is good for a client in its step.
@@ -316,7 +347,8 @@ impl<E: Endpoint> Connection<E> {
     pub(crate) fn is_behind(&self, config: Option<&LadderConfig>) -> bool {
         let is_full = |config: &LadderConfig| self.counted_backlog > config.room_bytes;
         let config = || self.rate.as_ref().map(|rated| &rated.ladder).or(config);
-        self.lags || (self.ladder.step() == Step::Conflated && config().is_some_and(is_full))
+        let is_conflated = matches!(self.ladder.step(), Step::Conflated | Step::Interval);
+        self.lags || (is_conflated && config().is_some_and(is_full))
     }
 
     /// Ends the connection from this side, after one attempt to write what waits.
@@ -332,4 +364,10 @@ impl<E: Endpoint> Connection<E> {
         // It is given up either way; the first reason stays.
         let _ = self.write_backlog(Nanos::ZERO);
     }
+}
+
+/// Whether the peer's kernel has all that was written. Where this one does not say, that is taken for so.
+fn holds_nothing(transport: &Transport) -> bool {
+    let on_its_way = tcp::unacknowledged(transport.socket()).map_or(0, |unacknowledged| unacknowledged.bytes);
+    on_its_way == 0 && !transport.holds_output()
 }

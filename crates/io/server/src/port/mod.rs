@@ -22,7 +22,7 @@ pub use connection::WRITE_BYTES;
 pub use exchange::{Exchange, Seat};
 pub use limits::{Limits, ListenerCounters};
 pub use listener::{Listener, StepChange};
-pub use outbox::{Entry, Outbox, Staged};
+pub use outbox::{Entry, Outbox, Staged, WEIGHT_DEFAULT};
 pub use protocol::{ConnectionToService, Endpoint, PortEvent, Protocol, ReasonOf, Service};
 pub use status::{ConnectionInfo, Traffic};
 

@@ -52,16 +52,33 @@ struct Pending {
     is_conflated: bool,
 }
 
+/// The weight of a connection that nobody has set one of.
+pub const WEIGHT_DEFAULT: u8 = 5;
+
 /// How much waits for a connection.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Load {
     /// It does not take what it is sent about as fast as that comes.
     is_behind: bool,
     /// It is to be served when it does.
     awaits_room: bool,
+    /// What has changed for it waits for its next round.
+    awaits_round: bool,
+    /// All of a round was put in since the last flush.
+    has_round: bool,
     /// So many bytes are in so many of its entries.
     bytes: usize,
     entries: usize,
+    /// How much may wait for it, compared with others, before it is closed for what waits for all.
+    weight: u8,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        let weight = WEIGHT_DEFAULT;
+        let (is_behind, awaits_room, awaits_round, has_round) = (false, false, false, false);
+        Load { is_behind, awaits_room, awaits_round, has_round, bytes: 0, entries: 0, weight }
+    }
 }
 
 /// A connection gets no more than this with one flush if that can be helped.
@@ -159,11 +176,45 @@ impl Outbox {
         self.rates.push((connection, bytes_per_second));
     }
 
+    /// When too much waits for all connections of the port together, those are closed for which most waits in relation to
+    /// their weights.
+    pub fn set_weight(&mut self, connection: ConnectionId, weight: u8) {
+        if let Some(load) = self.loads.get_mut(connection.0 as usize) {
+            load.weight = weight.max(1);
+        }
+    }
+
+    pub(crate) fn weight(&self, connection: ConnectionId) -> u8 {
+        self.loads.get(connection.0 as usize).map_or(WEIGHT_DEFAULT, |load| load.weight)
+    }
+
     pub(crate) fn take_rates(&mut self) -> Vec<(ConnectionId, u64)> {
         std::mem::take(&mut self.rates)
     }
 
-    /// A connection that lags is to be served when it does not: it is then among those of [`Outbox::take_roomy`].
+    /// Whether a connection is sent the newest values in rounds, and the next one is not to begin yet.
+    #[inline]
+    #[must_use]
+    pub fn awaits_round(&self, connection: ConnectionId) -> bool {
+        self.loads.get(connection.0 as usize).is_some_and(|load| load.awaits_round)
+    }
+
+    /// All of a round is put in for a connection: what changes from now on waits for the next one.
+    pub fn end_round(&mut self, connection: ConnectionId) {
+        if let Some(load) = self.loads.get_mut(connection.0 as usize) {
+            (load.awaits_round, load.has_round) = (true, true);
+        }
+    }
+
+    /// Whether that was done since the last call.
+    #[inline]
+    pub(crate) fn take_round(&mut self, connection: ConnectionId) -> bool {
+        let load = self.loads.get_mut(connection.0 as usize);
+        load.is_some_and(|load| std::mem::take(&mut load.has_round))
+    }
+
+    /// A connection that lags or awaits a round is to be served when it does not: it is then among those of
+    /// [`Outbox::take_roomy`].
     pub fn await_room(&mut self, connection: ConnectionId) {
         if let Some(load) = self.loads.get_mut(connection.0 as usize) {
             load.awaits_room = true;
@@ -182,12 +233,13 @@ impl Outbox {
         !self.roomy.is_empty()
     }
 
-    /// Whether a connection is behind, as was seen when its socket was written to last.
+    /// Whether a connection is behind, as was seen when its socket was written to last, and whether it awaits a round.
     #[inline]
-    pub(crate) fn note_behind(&mut self, connection: ConnectionId, is_behind: bool) {
+    pub(crate) fn note_behind(&mut self, connection: ConnectionId, is_behind: bool, awaits_round: bool) {
         if let Some(load) = self.loads.get_mut(connection.0 as usize) {
             load.is_behind = is_behind;
-            if load.awaits_room && !is_behind {
+            load.awaits_round = awaits_round;
+            if load.awaits_room && !is_behind && !awaits_round {
                 load.awaits_room = false;
                 self.roomy.push(connection);
             }
@@ -300,7 +352,7 @@ mod tests {
         }
         outbox.parts(ONE).1.clear();
         assert!(!outbox.lags(ONE));
-        outbox.note_behind(ONE, true);
+        outbox.note_behind(ONE, true, false);
         assert!(outbox.lags(ONE));
         outbox.remove(ONE);
         assert!(!outbox.lags(ONE));
@@ -328,15 +380,35 @@ mod tests {
     fn who_awaits_room_is_named_once_when_there_is_some() {
         let mut outbox = Outbox::default();
         outbox.add(ONE);
-        outbox.note_behind(ONE, true);
-        outbox.note_behind(ONE, false);
+        outbox.note_behind(ONE, true, false);
+        outbox.note_behind(ONE, false, false);
         assert!(!outbox.has_roomy(), "it does not wait");
         outbox.await_room(ONE);
-        outbox.note_behind(ONE, true);
+        outbox.note_behind(ONE, true, false);
         assert!(!outbox.has_roomy());
-        outbox.note_behind(ONE, false);
-        outbox.note_behind(ONE, false);
+        outbox.note_behind(ONE, false, false);
+        outbox.note_behind(ONE, false, false);
         assert!(outbox.has_roomy());
         assert_eq!((outbox.take_roomy(), outbox.has_roomy()), (vec![ONE], false));
+    }
+
+    #[test]
+    fn who_awaits_a_round_has_no_room_before_it_begins() {
+        let mut outbox = Outbox::default();
+        outbox.add(ONE);
+        outbox.note_behind(ONE, false, true);
+        outbox.await_room(ONE);
+        assert!(outbox.awaits_round(ONE) && !outbox.lags(ONE) && !outbox.has_roomy());
+        outbox.note_behind(ONE, true, false);
+        assert!(!outbox.has_roomy(), "it is behind");
+        outbox.note_behind(ONE, false, false);
+        assert_eq!((outbox.take_roomy(), outbox.awaits_round(ONE)), (vec![ONE], false));
+        assert!(!outbox.take_round(ONE));
+        outbox.end_round(ONE);
+        assert!(outbox.awaits_round(ONE) && outbox.take_round(ONE) && !outbox.take_round(ONE));
+        outbox.remove(ONE);
+        assert!(!outbox.awaits_round(ONE));
+        outbox.end_round(ConnectionId(7));
+        assert!(!outbox.awaits_round(ConnectionId(7)), "there is none of that number");
     }
 }

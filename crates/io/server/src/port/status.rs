@@ -1,4 +1,5 @@
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use counters::Flow;
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ pub struct ConnectionInfo {
     pub traffic: Traffic,
     /// Memory of the protocol's end of it; the buffers of TLS are not in it.
     pub memory_bytes: usize,
+    /// The interval between two rounds of the newest values, if it is sent rounds.
+    pub round_interval: Option<Duration>,
     /// `TLS 1.2` or `TLS 1.3` if it is encrypted.
     pub tls_version: Option<&'static str>,
     /// Its client has shown a certificate.
@@ -47,6 +50,7 @@ impl ConnectionInfo {
             "backlog_bytes": self.backlog.depth_bytes,
             "backlog_high_water_bytes": self.backlog.high_water_bytes,
             "backlog_limit_bytes": self.backlog.limit_bytes,
+            "round_interval_ms": self.round_interval.map(|interval| interval.as_millis() as u64),
             "memory_bytes": self.memory_bytes,
             "received": to_json(&self.traffic.received),
             "sent": to_json(&self.traffic.sent),

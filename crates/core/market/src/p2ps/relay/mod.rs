@@ -28,7 +28,7 @@
 mod conversations;
 mod published;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +97,7 @@ impl Relay {
         let config = ServerConfig {
             item_linger: Duration::ZERO,
             conflated_intervals_ms: Vec::new(),
+            service_intervals_ms: BTreeMap::new(),
             classes: super::ClientClasses::default(),
             client_streams_max: usize::MAX,
             kept_images_max: None,

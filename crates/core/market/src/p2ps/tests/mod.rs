@@ -22,6 +22,7 @@ mod progress;
 mod relay;
 mod restarts;
 mod ripples;
+mod rounds;
 mod scale;
 mod spoilt;
 mod streams;
@@ -145,6 +146,12 @@ impl ServerSink for Log {
     }
     fn set_rate(&mut self, client: ClientId, bytes_per_second: u64) {
         self.0.push(format!("{}: {bytes_per_second} bytes a second", client.0));
+    }
+    fn set_priority(&mut self, client: ClientId, priority: u8) {
+        self.0.push(format!("{}: priority {priority}", client.0));
+    }
+    fn end_round(&mut self, client: ClientId) {
+        self.0.push(format!("{}: end of round", client.0));
     }
     /// Those in the third field.
     fn lags(&mut self, client: ClientId) -> bool {

@@ -58,6 +58,7 @@ fn class(users: &str) -> ClientClass {
         users: vec![users.to_owned()],
         interval_ms: 0,
         bytes_per_second: 0,
+        priority: PRIORITY_DEFAULT,
         streams_max: 1_000,
         connections_max: 1_000,
     }
@@ -212,6 +213,109 @@ fn a_class_has_a_rate_a_number_of_streams_and_a_number_of_connections() {
     assert!(bench.core.is_logged_in(second), "there is room again");
 }
 
+/// A request for IBM in whatever quality there is.
+fn any(stream_id: i32) -> ItemRequest<'static> {
+    ItemRequest { qos: None, ..streaming(stream_id, "IBM") }
+}
+
+/// As [`offering`], with 700 ms as the least interval of the service.
+fn bounded() -> Bench {
+    let mut bench = Bench::alone();
+    bench.core.reconfigure(|config| {
+        config.conflated_intervals_ms = vec![500, 1_000];
+        config.service_intervals_ms.insert("BINANCE".to_owned(), 700);
+        config.service_intervals_ms.insert("OTHER".to_owned(), 9_000);
+        config.silence_timeout = Duration::from_secs(3_600);
+    });
+    bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+    bench.log.0.clear();
+    bench
+}
+
+#[test]
+fn a_service_with_a_least_interval_offers_that_and_longer_ones_and_nothing_faster() {
+    const LEAST: Qos = Qos { rate: Rate::TimeConflated(700), ..Qos::REAL_TIME };
+    let mut bench = bounded();
+    assert_eq!(bench.core.items.sources.services[&1].definition.info.qos, [LEAST, SECOND]);
+    for (quality, stream_id) in [Qos::REAL_TIME, HALF_A_SECOND].into_iter().zip(5..) {
+        bench.ask(A, &ItemRequest { qos: Some(quality), ..streaming(stream_id, "IBM") });
+        assert!(bench.took()[0].contains("closed"), "{quality} is not offered");
+    }
+    let interval = |bench: &Bench, stream_id| {
+        bench.core.items.clients.get(A).expect("it is connected").streams[&stream_id].form.interval_ms
+    };
+    // The best of a range, or whatever there is.
+    bench.ask(A, &ItemRequest { qos: Some(Qos::REAL_TIME), worst_qos: Some(SECOND), ..streaming(7, "IBM") });
+    bench.ask(A, &any(8));
+    bench.ask(A, &ItemRequest { qos: Some(SECOND), ..streaming(9, "IBM") });
+    assert_eq!([7, 8, 9].map(|stream_id| interval(&bench, stream_id)), [700, 700, 1_000]);
+    // Of the intervals of service, class and quality the longest counts.
+    for (of_class, expected) in [(0, [700, 1_000]), (800, [800, 1_000]), (2_000, [2_000, 2_000])] {
+        bench.classes(vec![ClientClass { interval_ms: of_class, ..class("desk") }]);
+        bench.log_in(A, &LoginRequest::consumer(b"desk"));
+        for stream_id in [8, 9] {
+            bench.ask(A, &any(stream_id));
+        }
+        assert_eq!([8, 9].map(|stream_id| interval(&bench, stream_id)), expected);
+        bench.log_in(A, &LoginRequest::consumer(b"me"));
+    }
+}
+
+#[test]
+fn what_a_service_offers_itself_is_not_made_faster_and_stays_if_it_is_slow_enough() {
+    let mut config = ServerConfig { conflated_intervals_ms: vec![100, 900], ..ServerConfig::default() };
+    config.service_intervals_ms.insert("BINANCE".to_owned(), 300);
+    let rates = [
+        Rate::TimeConflated(200),
+        Rate::TickByTick,
+        Rate::TimeConflated(300),
+        Rate::JustInTimeConflated,
+        Rate::TimeConflated(5_000),
+    ];
+    let mut offered = definition(true);
+    offered.info.qos = rates.map(|rate| Qos { rate, ..Qos::REAL_TIME }).to_vec();
+    let before = offered.info.qos.clone();
+    config.add_conflated(&mut offered);
+    let rates: Vec<Rate> = offered.info.qos.iter().map(|qos| qos.rate).collect();
+    assert_eq!(
+        rates,
+        [300, 0, 5_000, 900].map(|ms| if ms == 0 {
+            Rate::JustInTimeConflated
+        } else {
+            Rate::TimeConflated(ms)
+        })
+    );
+    let mut other = definition(true);
+    other.info.name = "UNBOUNDED".to_owned();
+    other.info.qos = before.clone();
+    config.add_conflated(&mut other);
+    assert_eq!(other.info.qos[..before.len()], before);
+    assert_eq!(other.info.qos.len(), before.len() + 2);
+}
+
+#[test]
+fn streams_of_a_service_with_a_least_interval_are_paced_and_their_images_say_so() {
+    let mut bench = bounded();
+    bench.ask(A, &any(5));
+    bench.open(1, 1, "IBM");
+    bench.took();
+    let mut log = Raw::default();
+    let refresh = refresh(&[(22, 1)]);
+    let mut image = Vec::new();
+    LinkDown::Image { item: 1, after: 1, key: named("IBM"), refresh: &refresh }.encode(&mut image);
+    bench.core.on_link_message(bench.now, INSTANCE, &image, &mut log).expect("accepted");
+    let Ok(Msg::Refresh(first)) = Msg::parse(&log.0[0]) else { panic!("it is a refresh") };
+    assert_eq!(first.qos.map(|qos| qos.rate), Some(Rate::TimeConflated(700)));
+    for sequence in 2..6 {
+        bench.stream(Kind::Update, sequence, 1, &update(&[(22, sequence as i64)]));
+    }
+    assert_eq!(bench.took(), ["1/5: update 22=2"]);
+    assert_eq!((bench.passes(699).len(), bench.passes(1)), (0, vec!["1/5: update 22=5".to_owned()]));
+    // A snapshot has no updates.
+    bench.ask(A, &ItemRequest { streaming: false, ..any(6) });
+    assert_eq!(bench.took(), ["1/6: refresh ok solicited non-streaming 22=5"]);
+}
+
 #[test]
 fn a_shorter_interval_counts_from_the_last_update_on_and_so_does_a_longer_one() {
     let mut bench = watching();
@@ -318,14 +422,15 @@ fn updates_are_an_interval_apart_and_the_last_values_arrive_whatever_happens() {
 }
 
 #[test]
-fn a_client_has_the_rate_of_its_class_while_it_is_of_it() {
+fn a_client_has_the_rate_and_the_priority_of_its_class_while_it_is_of_it() {
     let mut bench = offering();
-    bench.classes(vec![ClientClass { bytes_per_second: 20_000, ..class("desk-*") }]);
+    bench.classes(vec![ClientClass { bytes_per_second: 20_000, priority: 7, ..class("desk-*") }]);
     let mut log_in = |user: &[u8]| {
         bench.client(A, &LoginRequest::consumer(user).to_vec().expect("legal"));
-        bench.took().into_iter().filter(|line| line.contains("a second")).collect::<Vec<_>>()
+        let is_told = |line: &String| line.contains("a second") || line.contains("priority");
+        bench.took().into_iter().filter(is_told).collect::<Vec<_>>()
     };
-    assert_eq!(log_in(b"desk-1"), [format!("{}: 20000 bytes a second", A.0)]);
-    assert_eq!(log_in(b"desk-2"), Vec::<String>::new(), "as before");
-    assert_eq!(log_in(b"ann"), [format!("{}: 0 bytes a second", A.0)]);
+    assert_eq!(log_in(b"desk-1"), ["1: 20000 bytes a second", "1: priority 7"]);
+    assert_eq!(log_in(b"desk-2"), [""; 0], "as before");
+    assert_eq!(log_in(b"ann"), ["1: 0 bytes a second", "1: priority 5"]);
 }

@@ -128,17 +128,22 @@ const RELAY: u64 = 99;
 impl Relayed {
     /// Two shards with a client each that has logged in: A at the first, B at the second. An instance serves.
     fn running() -> Relayed {
+        Relayed::configured(&ServerConfig::default())
+    }
+
+    /// The same with this configuration for all.
+    fn configured(config: &ServerConfig) -> Relayed {
         let dictionary = Arc::new(Dictionary::new());
         let shard = |client: ClientId| {
-            let config = ServerConfig::default();
-            let mut core = PointToPoint::new(client.0.into(), config, dictionary.clone(), Arc::default());
+            let mut core =
+                PointToPoint::new(client.0.into(), config.clone(), dictionary.clone(), Arc::default());
             let mut out = ShardOut::default();
             core.on_client_connected(client, ClientProfile::default());
             let login = LoginRequest::consumer(b"me").to_vec().expect("legal");
             core.on_client_message(T0, client, &login, &mut out).expect("accepted");
             Shard { core, out }
         };
-        let relay = Relay::new(RELAY, ServerConfig::default(), dictionary.clone(), Arc::default());
+        let relay = Relay::new(RELAY, config.clone(), dictionary.clone(), Arc::default());
         let shards = vec![shard(A), shard(B)];
         let mut all = Relayed { relay, out: Out::default(), shards, now: T0 };
         all.find_instance(DIRECTORY, STREAM, INSTANCE);
@@ -455,4 +460,35 @@ fn shards_get_the_stamps_of_an_update_and_of_no_other_message() {
     );
     all.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     assert_eq!(all.took(), ["1/5: update 22=3", "2/9: update 22=3"]);
+}
+
+#[test]
+fn the_rate_of_a_service_is_kept_by_the_shards_and_the_relay_passes_on_everything() {
+    let mut config = ServerConfig { silence_timeout: Duration::from_secs(3_600), ..ServerConfig::default() };
+    config.service_intervals_ms.insert("BINANCE".to_owned(), 700);
+    let mut all = Relayed::configured(&config);
+    let rates = |core: &PointToPoint| {
+        core.items.sources.services[&1].definition.info.qos.iter().map(|qos| qos.rate).collect::<Vec<_>>()
+    };
+    assert_eq!(rates(all.relay.core()), [rwf::Rate::TickByTick]);
+    assert!(all.shards.iter().all(|shard| rates(&shard.core) == [rwf::Rate::TimeConflated(700)]));
+    for (client, stream_id) in [(A, 5), (B, 9)] {
+        let any = ItemRequest { qos: None, ..streaming(stream_id, "IBM") };
+        all.client(client, &any.to_vec().expect("legal"));
+    }
+    all.image(1, 1, "IBM", &[(22, 1)]);
+    all.took();
+    for sequence in 2..6 {
+        all.stream(Kind::Update, sequence, 1, &update(&[(22, sequence as i64)]));
+    }
+    assert_eq!(all.took(), ["1/5: update 22=2", "2/9: update 22=2"]);
+    for (ms, expected) in [(699, vec![]), (1, vec!["1/5: update 22=5", "2/9: update 22=5"])] {
+        all.now += Duration::from_millis(ms);
+        for (client, Shard { core, out }) in [A, B].into_iter().zip(&mut all.shards) {
+            core.on_wakeup(all.now, out);
+            core.take_due_clients();
+            core.send_due_images(all.now, client, out);
+        }
+        assert_eq!(all.took(), expected);
+    }
 }

@@ -69,6 +69,9 @@ pub struct Listener<P: Protocol> {
     /// Connections for which something waits until their rate lets more through, and when that is.
     rated: Vec<ConnectionId>,
     rated_at: Nanos,
+    /// Connections that are sent rounds, and when one of them is to be looked at.
+    in_rounds: Vec<ConnectionId>,
+    look_at: Nanos,
     /// Bytes that wait for the sockets of all connections.
     backlog_bytes: usize,
     check_at: Nanos,
@@ -134,6 +137,8 @@ impl<P: Protocol> Listener<P> {
             steps: Vec::new(),
             rated: Vec::new(),
             rated_at: Nanos::NEVER,
+            in_rounds: Vec::new(),
+            look_at: Nanos::NEVER,
             backlog_bytes: 0,
             check_at: Nanos::ZERO,
         })
@@ -230,12 +235,20 @@ impl<P: Protocol> Listener<P> {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let result = connection.update_interest(now, registrar, token, paused, &mut self.backlog_bytes);
         let id = ConnectionId(index as u32);
+        if self.outbox.take_round(id) {
+            connection.end_round(now);
+        }
         let change = connection.climb(now, self.ladder.as_ref());
+        if let Some((next, is_new)) = connection.next_look() {
+            self.look_at = self.look_at.min(next);
+            self.in_rounds.extend(is_new.then_some(id));
+        }
         if connection.enlists(now) {
             self.rated.push(id);
             self.rated_at = self.rated_at.min(now + RATE_GRAIN);
         }
-        self.outbox.note_behind(id, connection.is_behind(self.ladder.as_ref()));
+        let is_behind = connection.is_behind(self.ladder.as_ref());
+        self.outbox.note_behind(id, is_behind, connection.awaits_round());
         if let Some((step, oldest)) = change {
             let backlog_bytes = connection.counted_backlog;
             let bytes_per_second = connection.bytes_per_second();
@@ -243,7 +256,7 @@ impl<P: Protocol> Listener<P> {
             if step == Step::Disconnected {
                 return self.give_up(now, change, service);
             }
-            self.outbox.set_conflated(id, step == Step::Conflated);
+            self.outbox.set_conflated(id, step != Step::Tick);
             self.steps.push(change);
         }
         let Some(connection) = self.connections.get_mut(index) else { return };
@@ -302,6 +315,9 @@ impl<P: Protocol> Listener<P> {
         if now >= self.rated_at {
             self.serve_rated(now, service);
         }
+        if now >= self.look_at {
+            self.look_at_rounds(now, service);
+        }
         if now < self.check_at {
             return;
         }
@@ -343,6 +359,21 @@ impl<P: Protocol> Listener<P> {
         }
     }
 
+    /// Connections that are sent rounds may begin the next one.
+    fn look_at_rounds(&mut self, now: Nanos, service: &mut impl Service<P>) {
+        self.look_at = Nanos::NEVER;
+        let mut in_rounds = std::mem::take(&mut self.in_rounds);
+        // One whose number was given to another is in it twice.
+        in_rounds.sort_unstable();
+        in_rounds.dedup();
+        for id in in_rounds {
+            if let Some(connection) = self.connections.get_mut(id.0 as usize) {
+                connection.take_off_list();
+                self.update_interest(now, id.0 as usize, service);
+            }
+        }
+    }
+
     /// Says how much there was to do since this was said last.
     fn measure(&mut self, now: Nanos) {
         let Some(seat) = &self.seat else { return };
@@ -355,7 +386,7 @@ impl<P: Protocol> Listener<P> {
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
         let check_at = if self.connections.is_empty() { Nanos::NEVER } else { self.check_at };
-        let own = check_at.min(self.rated_at);
+        let own = check_at.min(self.rated_at).min(self.look_at);
         own.min(self.admission.acceptors.next_wakeup()).min(self.closings.next_wakeup())
     }
 

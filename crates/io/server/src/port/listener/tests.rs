@@ -3,12 +3,15 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use connection::{Disconnect, LadderConfig, Step};
+use connection::{Disconnect, LadderConfig, ROUND_INTERVAL_MIN, Step};
 use net::Poller;
 
 use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
 use super::*;
 use crate::{Backlog, ConnectionToService, Entry, PortEvent, Traffic};
+
+/// More bytes than the sockets hold of a peer that reads nothing.
+const MUCH: usize = 20_000_000;
 
 /// A protocol whose connections say nothing, and are sent messages as they are.
 struct Mute;
@@ -279,6 +282,7 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
         room_bytes: 100,
         tick_after: Duration::from_secs(2),
         disconnect_after: Some(Duration::from_secs(9)),
+        ..LadderConfig::default()
     });
     let look = |listener: &mut Listener<Mute>, second, depth_bytes| {
         listener.connections[0].endpoint.depth_bytes = depth_bytes;
@@ -314,6 +318,63 @@ fn a_connection_goes_down_the_ladder_and_up_and_is_given_up_in_the_end() {
     listener.on_wakeup(after(17), &mut Nobody);
     assert!(listener.connection(id).is_none() && listener.connection(other).is_some());
     assert!(listener.take_steps().is_empty() && !listener.outbox.is_conflated(id));
+}
+
+#[test]
+fn a_connection_that_is_sent_rounds_begins_one_when_its_socket_is_empty_and_the_interval_is_over() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let mut peer = TcpStream::connect(listener.local_address().expect("bound")).expect("room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    let id = ConnectionId(0);
+    listener.set_ladder(LadderConfig {
+        conflate_above: Some(Duration::from_secs(1)),
+        interval_above: Some(Duration::from_secs(2)),
+        tick_after: Duration::ZERO,
+        ..LadderConfig::default()
+    });
+    let deliver = |listener: &mut Listener<Mute>, now: Nanos| {
+        let staged = listener.outbox.stage(&vec![7; MUCH]);
+        listener.outbox.deliver(id, staged, 1);
+        listener.flush(now, &mut Nobody);
+    };
+    let mut now = Nanos(1_000_000_000);
+    deliver(&mut listener, now);
+    let pass = |listener: &mut Listener<Mute>, now: &mut Nanos, ms: u64| {
+        *now += Duration::from_millis(ms);
+        listener.on_wakeup(*now, &mut Nobody);
+        listener.take_steps().iter().map(|change| change.step).collect::<Vec<Step>>()
+    };
+    assert_eq!(pass(&mut listener, &mut now, 1_000), [Step::Conflated]);
+    assert_eq!(pass(&mut listener, &mut now, 1_000), [Step::Interval]);
+    let interval =
+        |listener: &mut Listener<Mute>| listener.connection(id).expect("it is there").round_interval;
+    assert_eq!(interval(&mut listener), Some(ROUND_INTERVAL_MIN));
+    listener.outbox.await_room(id);
+    for _ in 0..20 {
+        assert_eq!(pass(&mut listener, &mut now, 250), []);
+        assert!(listener.next_wakeup() > now && listener.outbox.take_roomy().is_empty(), "old values wait");
+        assert!(listener.outbox.awaits_round(id) && listener.outbox.is_conflated(id));
+    }
+    let (mut rest, mut read) = (vec![0; MUCH], 0);
+    peer.set_nonblocking(true).expect("it is open");
+    while listener.outbox.awaits_round(id) {
+        read += peer.read(&mut rest[read..]).unwrap_or(0);
+        serve(&mut poller, &mut listener, now);
+        pass(&mut listener, &mut now, 250);
+    }
+    assert_eq!(listener.outbox.take_roomy(), [id]);
+    peer.set_nonblocking(false).expect("it is open");
+    peer.read_exact(&mut rest[read..]).expect("all of them have left");
+    // A round that does not leave doubles the interval.
+    listener.outbox.end_round(id);
+    deliver(&mut listener, now);
+    assert!(listener.outbox.awaits_round(id));
+    for expected in [250, 500, 1_000, 2_000] {
+        now = listener.look_at;
+        assert_eq!(pass(&mut listener, &mut now, 0), []);
+        assert_eq!(interval(&mut listener), Some(Duration::from_millis(expected)));
+    }
 }
 
 #[test]
@@ -411,4 +472,31 @@ fn who_has_a_rate_is_given_up_for_what_it_does_not_take_and_not_for_what_it_is_n
     assert!(listener.connection(rated).is_some());
     listener.on_wakeup(at(seconds + 20), &mut Nobody);
     assert!(listener.connection(rated).is_none(), "it has taken nothing for nine seconds");
+}
+
+#[test]
+fn those_with_most_waiting_for_their_weight_are_closed_first_when_all_have_too_much() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    listener.limits.backlogs_bytes_max = 8_000;
+    let _peers =
+        [(); 4].map(|()| TcpStream::connect(listener.local_address().expect("bound")).expect("room"));
+    serve(&mut poller, &mut listener, Nanos(1));
+    let [low, middle, high, idle] = [0, 1, 2, 3].map(ConnectionId);
+    listener.outbox.set_weight(low, 1);
+    listener.outbox.set_weight(high, 9);
+    let mut relieve = |backlogs: [usize; 4]| {
+        for (index, depth_bytes) in backlogs.into_iter().enumerate() {
+            if let Some(connection) = listener.connections.get_mut(index) {
+                connection.endpoint.depth_bytes = depth_bytes;
+                listener.update_interest(Nanos(2), index, &mut Nobody);
+            }
+        }
+        listener.flush(Nanos(2), &mut Nobody);
+        [low, middle, high, idle].map(|id| listener.connection(id).is_some())
+    };
+    assert_eq!(relieve([1_000, 2_000, 4_000, 1_000]), [true; 4], "all have room");
+    assert_eq!(relieve([2_000, 2_000, 4_000, 100]), [false, true, true, true], "of the same the lower one");
+    assert_eq!(relieve([0, 3_000, 5_000, 100]), [false, false, true, true], "more waits for the higher one");
+    assert_eq!(relieve([0, 0, 9_000, 100]), [false, false, false, true], "and in the end it is closed, too");
 }

@@ -8,6 +8,8 @@ use crate::{ConnectionId, Seat};
 
 /// When all backlogs together are above their limit, this part of it is made free.
 const RELIEF_PART: u64 = 8;
+/// Backlogs are compared with this precision: bytes of a weight of this.
+const WEIGHT_SCALE: usize = 256;
 
 impl<P: Protocol> Listener<P> {
     /// Frames and writes everything in the outbox.
@@ -53,12 +55,18 @@ impl<P: Protocol> Listener<P> {
         self.counters.backlog_bytes.set(self.backlog_bytes as u64);
     }
 
-    /// Closes those who have most waiting for them, until some room is left for the others.
+    /// Closes those who have most waiting for them in relation to their weights, until some room is left for the others.
     #[cold]
     fn relieve(&mut self, now: Nanos, service: &mut impl Service<P>) {
-        let mut waiting: Vec<(usize, usize)> =
-            self.connections.iter().map(|(index, connection)| (connection.counted_backlog, index)).collect();
-        waiting.sort_unstable_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let mut waiting: Vec<(usize, usize)> = self
+            .connections
+            .iter()
+            .map(|(index, connection)| {
+                let weight = usize::from(self.outbox.weight(ConnectionId(index as u32)));
+                (connection.counted_backlog.saturating_mul(WEIGHT_SCALE) / weight, index)
+            })
+            .collect();
+        waiting.sort_unstable_by_key(|(weighed, _)| std::cmp::Reverse(*weighed));
         let wanted = self.limits.backlogs_bytes_max - self.limits.backlogs_bytes_max / RELIEF_PART;
         for (_, index) in waiting {
             if self.backlog_bytes as u64 <= wanted {
