@@ -79,7 +79,6 @@ class Service(SystemTest):
             cls.system_.native(
                 '127.0.0.1:%d' % cls.p2ps.websocket_port, name='websocket', options=['--websocket'], is_conflated=True
             ),
-            cls.system_.java(cls.p2ps, name='ema', is_conflated=True),
         ]
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
         cls.feed.wait_played()
