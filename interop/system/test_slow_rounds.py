@@ -11,10 +11,10 @@ from throttle import Throttle
 
 BYTES_PER_SECOND = 12_000
 SETS = {
-    'p2ps.conflate_above_bytes': 30_000,
-    'p2ps.conflate_above_ms': 200,
+    'p2ps.conflate_above_bytes': 400_000,
+    'p2ps.conflate_above_ms': 2_000,
     'p2ps.conflated_room_bytes': 16_384,
-    'p2ps.interval_above_ms': 500,
+    'p2ps.interval_above_ms': 2_500,
     'p2ps.interval_max_ms': 4_000,
     # What a socket holds is not seen to wait.
     'p2ps.rssl.unsent_max_bytes': 16_384,

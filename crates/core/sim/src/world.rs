@@ -561,7 +561,8 @@ impl World {
                 is_slow = true;
             }
             // In a third of the worlds the step below is on.
-            let is_at_interval = is_slow && (was_at_interval || self.seed % 3 == 0 && self.rng.chance(0.5));
+            let is_at_interval =
+                is_slow && (was_at_interval || self.seed.is_multiple_of(3) && self.rng.chance(0.5));
             if was_slow != is_slow {
                 self.with_server(|core, now, sink| core.set_conflated(now, client, is_slow, sink));
             }

@@ -451,10 +451,7 @@ mod tests {
         let rates = core.service_intervals_ms.iter().map(|(service, ms)| (service.as_str(), *ms));
         assert_eq!(rates.collect::<Vec<_>>(), [("A", 500), ("B", 1)]);
         let twice = load(&text.replace('B', "A")).expect_err("two rates").to_string();
-        assert!(
-            twice.contains("service_rate.1.service") && twice.contains("`A` has a rate already"),
-            "{twice}"
-        );
+        assert!(twice.contains("p2ps.toml:5:11") && twice.contains("`A` has a rate already"), "{twice}");
         for (wrong, expected) in [
             (text.replace("500", "0"), "1 to 65535"),
             (text.replace("500", "65536"), "1 to 65535"),

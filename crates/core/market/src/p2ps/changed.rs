@@ -25,6 +25,7 @@ use units::Nanos;
 
 use super::PointToPoint;
 use super::base::ClientId;
+use super::client_table::Clients;
 use super::item::Item;
 use super::sink::ServerSink;
 
@@ -51,7 +52,7 @@ impl PointToPoint {
         };
         step.inc();
         self.items.clients.count_conflated(change);
-        self.tell_step(client, why, sink);
+        self.items.clients.tell_step(client, why, sink);
     }
 
     /// A client whose updates are conflated is sent the newest values in rounds from now on, or as soon as it has room: it
@@ -77,12 +78,14 @@ impl PointToPoint {
         };
         step.inc();
         self.items.clients.count_at_interval(change);
-        self.tell_step(client, why, sink);
+        self.items.clients.tell_step(client, why, sink);
     }
+}
 
+impl Clients {
     /// Tells a client on its login stream that it is served otherwise than before.
     fn tell_step(&self, client: ClientId, why: &str, sink: &mut impl ServerSink) {
-        let login = self.items.clients.get(client).and_then(|known| known.login.as_ref());
+        let login = self.get(client).and_then(|known| known.login.as_ref());
         let Some(stream_id) = login.map(|login| login.stream_id) else { return };
         let state = State::new(StreamState::Open, DataState::Ok).because(StateCode::NONE, why);
         let status = LoginStatus { stream_id, state: Some(state), ..LoginStatus::default() };
