@@ -111,7 +111,7 @@ config::section! {
         /// A client that is sent the newest values is sent them in rounds when the oldest byte has waited so long: one in
         /// an interval, and none while the one before is on its way. 0 for never.
         interval_above_ms: u32 = 0, range 0..=3_600_000;
-        /// The longest interval between two rounds. It begins with 250 ms, and doubles while a round takes longer.
+        /// The longest interval between two rounds. It begins with 250 ms, and grows while a round takes longer.
         interval_max_ms: u32 = 30_000, range 250..=3_600_000;
         /// A client whose oldest byte has waited so long is disconnected; 0 for never.
         disconnect_after_ms: u32 = 0, range 0..=86_400_000;

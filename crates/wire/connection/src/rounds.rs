@@ -1,9 +1,9 @@
 //! When a peer is sent the newest values that reads too slowly even for these: in rounds.
 //!
 //! A round begins when the one before has left, from the socket too, and an interval is over. So what is sent is new when
-//! it goes on the line, and nothing older is in front of it. The interval doubles when a round has not left by the time
-//! that the next is due, and is halved when several in a row have left within half of it. Tests: lines of several
-//! speeds, in virtual time, have one round on their way at most, and an interval below twice what a round takes.
+//! it goes on the line, and nothing older is in front of it. The interval grows by a quarter, and again, while a round has not
+//! left when the next is due, and is halved when several in a row have left within half of it. Tests: lines of several
+//! speeds, in virtual time, have one round on their way at most, and an interval below five quarters of what a round takes.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use units::Nanos;
 pub const ROUND_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// After so many rounds in a row that left soon the interval is halved.
 const SOON_ROUNDS: u32 = 3;
+/// The interval grows by this part of it: the line is idle for no more than that once the interval is found.
+const GROWTH: u32 = 4;
 
 /// The rounds of one peer.
 #[derive(Clone, Debug)]
@@ -110,9 +112,9 @@ impl Rounds {
                     return RoundsState::Closed;
                 }
                 if !has_left {
-                    self.interval = (2 * self.interval).min(self.interval_max);
+                    self.interval = (self.interval + self.interval / GROWTH).min(self.interval_max);
                     self.soon = 0;
-                    *look_at = (*since + self.interval).max(now + ROUND_INTERVAL_MIN);
+                    *look_at = (*since + self.interval).max(now + ROUND_INTERVAL_MIN / GROWTH);
                     return RoundsState::Closed;
                 }
                 self.soon = if *left_soon == Some(true) { self.soon + 1 } else { 0 };
@@ -190,7 +192,7 @@ mod tests {
             for _ in 0..50 {
                 run(&mut line, &mut rounds, round_bytes, Duration::from_secs(1));
                 assert!(
-                    rounds.interval() >= takes && rounds.interval() < 2 * takes + ROUND_INTERVAL_MIN,
+                    rounds.interval() >= takes && rounds.interval() < takes * 5 / 4 + ROUND_INTERVAL_MIN,
                     "{takes:?}, {rounds:?}"
                 );
             }

@@ -366,14 +366,14 @@ fn a_connection_that_is_sent_rounds_begins_one_when_its_socket_is_empty_and_the_
     assert_eq!(listener.outbox.take_roomy(), [id]);
     peer.set_nonblocking(false).expect("it is open");
     peer.read_exact(&mut rest[read..]).expect("all of them have left");
-    // A round that does not leave doubles the interval.
+    // While a round has not left the interval grows.
     listener.outbox.end_round(id);
     deliver(&mut listener, now);
     assert!(listener.outbox.awaits_round(id));
-    for expected in [250, 500, 1_000, 2_000] {
+    for expected_us in [250_000, 312_500, 390_625] {
         now = listener.look_at;
         assert_eq!(pass(&mut listener, &mut now, 0), []);
-        assert_eq!(interval(&mut listener), Some(Duration::from_millis(expected)));
+        assert_eq!(interval(&mut listener), Some(Duration::from_micros(expected_us)));
     }
 }
 
