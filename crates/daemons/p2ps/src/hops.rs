@@ -142,10 +142,11 @@ impl Hops {
 
     fn written(&mut self) {
         let written = self.clock.at(clock::monotonic());
-        for Unwritten { first, came, count } in std::mem::take(&mut self.unwritten).drain(..) {
-            self.latencies.observe(Hop::P2ps, self.since(came, written), count);
-            self.latencies.observe(Hop::Total, written.saturating_sub(first), count);
+        for Unwritten { first, came, count } in &self.unwritten {
+            self.latencies.observe(Hop::P2ps, self.since(*came, written), *count);
+            self.latencies.observe(Hop::Total, written.saturating_sub(*first), *count);
         }
+        self.unwritten.clear();
         self.traces.written(written);
     }
 
