@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 import unittest
 
 from daemons import ROOT, binary
@@ -24,6 +25,29 @@ def bench(*words, **environment):
     if done.returncode != 0:
         raise AssertionError('bench %s: status %d\n%s' % (' '.join(words), done.returncode, done.stderr))
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def children(parent):
+    with open('/proc/%d/task/%d/children' % (parent, parent)) as file:
+        return [int(word) for word in file.read().split()]
+
+
+def is_running(pid):
+    try:
+        with open('/proc/%d/stat' % pid) as file:
+            return file.read().rsplit(')', 1)[1].split()[0] not in 'ZX'
+    except FileNotFoundError:
+        return False
+
+
+def eventually(look, is_it):
+    """What is found once it is as expected."""
+    deadline = time.monotonic() + 60
+    while not is_it(found := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError('still %r' % (found,))
+        time.sleep(0.05)
+    return found
 
 
 class Bench(unittest.TestCase):
@@ -102,6 +126,18 @@ class Bench(unittest.TestCase):
             self.assertEqual(list(parts), ['alone', 'come', 'stand still', 'catch up', 'leave'])
             self.assertGreater(parts['come']['images_per_s'], 0)
             self.assertTrue(all(0 < row['server_bytes']['median'] <= row['server_bytes_max'] for row in parts.values()), parts)
+
+    def test_a_workload_that_is_killed_leaves_nothing_behind(self):
+        words = [binary(), 'bench', 'storm', '--clients', '5', '--each', '5', '--items', '10', '--steady', '5',
+                 '--seconds', '30']
+        started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # Both servers, the publisher, a steady client, one that holds all items, and the crowd.
+            parts = eventually(lambda: children(started.pid), lambda found: len(found) == 6)
+        finally:
+            started.kill()
+            started.wait()
+        eventually(lambda: [pid for pid in parts if is_running(pid)], lambda left: not left)
 
     def test_fan_out_compressed_and_encrypted(self):
         words = ['fan-out', '--mounts', '5', '--rates', '1000', '--compression', 'zlib,lz4', '--tls', TLS]

@@ -1,4 +1,4 @@
-//! Which CPU a thread runs on, and before whom.
+//! Which CPU a thread runs on, before whom, and until when.
 
 use std::io;
 
@@ -20,6 +20,15 @@ pub fn pin_to_cpu(cpu: usize) -> io::Result<()> {
     sched_setaffinity(None, &set).map_err(|e| {
         io::Error::new(io::Error::from(e).kind(), format!("cannot pin the thread to CPU {cpu}: {e}"))
     })
+}
+
+/// Has the kernel kill this process when the thread that started it ends, also by a signal. A program that takes this
+/// one's place keeps it.
+///
+/// # Errors
+/// None in practice.
+pub fn end_with_parent() -> io::Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
 
 /// Gives the calling thread a real-time priority, 1 to 99: it then runs before all that have none, for as long as

@@ -47,6 +47,13 @@ impl Process {
         Process::program(name, std::env::current_exe()?, args)
     }
 
+    /// Starts `tickcast ARGS` so that it ends with this process, however that ends.
+    pub(crate) fn daemon(name: &str, args: &[String]) -> Result<Process, BenchError> {
+        let program = std::env::current_exe()?.display().to_string();
+        let words = ["bench", "role", "other-program", "--program", &program, "--"].map(str::to_owned);
+        Process::start(name, &[&words[..], args].concat())
+    }
+
     /// Starts another program.
     pub(crate) fn program(
         name: &str,

@@ -101,6 +101,8 @@ enum Role {
 }
 
 pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
+    // Whoever kills the workload does not leave its parts behind.
+    net::affinity::end_with_parent()?;
     match &args.role {
         Role::ChainSource { to, pacing, profile, cpu } => chain::source(*to, *pacing, *profile, *cpu),
         Role::ChainRelayOut { group_port, profile, cpu } => chain::relay_out(*group_port, *profile, *cpu),

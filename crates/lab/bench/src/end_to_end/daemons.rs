@@ -32,7 +32,7 @@ impl Daemons {
                 messaging.iter().cloned().chain(own).chain(unicast_ports()?).chain(sets.iter().cloned());
             let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
             let args: Vec<String> = std::iter::once(role.to_owned()).chain(sets).collect();
-            Process::start(role, &args)
+            Process::daemon(role, &args)
         };
         let cpu = |section: &str, cpu: Cpu| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"));
         let mut distributor_sets = vec![format!("source_distributor.provider_port={provider_port}")];
