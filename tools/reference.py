@@ -54,7 +54,9 @@ def counters_page():
 
 def cli_page(program):
     def help_of(*words):
-        done = subprocess.run([program, *words, '--help'], stdout=subprocess.PIPE, text=True, check=True)
+        # The program says the name that it was started by, and the page is of one of any name.
+        called = ['tickcast', *words, '--help']
+        done = subprocess.run(called, executable=program, stdout=subprocess.PIPE, text=True, check=True)
         return '\n'.join(line.rstrip() for line in done.stdout.strip().splitlines())
 
     lines = ['# Command line', '',
