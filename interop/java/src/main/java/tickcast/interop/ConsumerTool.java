@@ -107,7 +107,11 @@ final class ConsumerTool {
             config.addAdminMsg(loginRequest());
         }
         EmaSettings.encrypt(config, options.transport);
-        return EmaFactory.createOmmConsumer(config);
+        // One after the other: EMA 3.9.1 fills pools of the whole process while it makes a consumer, without a lock
+        // (com.refinitiv.eta.json.util.JsonFactory.initPools), and of a hundred at once one fails now and then.
+        synchronized (ConsumerTool.class) {
+            return EmaFactory.createOmmConsumer(config);
+        }
     }
 
     private ReqMsg loginRequest() {
