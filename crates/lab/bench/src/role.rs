@@ -101,8 +101,18 @@ enum Role {
 }
 
 pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
-    // Whoever kills the workload does not leave its parts behind.
-    net::affinity::end_with_parent()?;
+    // Whoever kills the workload does not leave its parts behind. Others end with their standard input; those of a pair
+    // of hosts are started by a thread that ends before them.
+    if let Role::OtherProgram { .. }
+    | Role::Consumer(_)
+    | Role::Mounts(_)
+    | Role::SlowMounts(_)
+    | Role::StormCrowd(_)
+    | Role::WebSocketClients(_)
+    | Role::BareMounts(_) = &args.role
+    {
+        net::affinity::end_with_parent()?;
+    }
     match &args.role {
         Role::ChainSource { to, pacing, profile, cpu } => chain::source(*to, *pacing, *profile, *cpu),
         Role::ChainRelayOut { group_port, profile, cpu } => chain::relay_out(*group_port, *profile, *cpu),
