@@ -196,10 +196,12 @@ def hold_until_ready(feed, distributor, clients):
 
 
 def wait_at(clients, positions):
-    """Waits until each client has come as far as `positions`."""
+    """Waits until each client has come as far as `positions`, however long that takes while it comes further."""
     for client in clients:
         wait_until(
             lambda: client.is_at(positions),
             lambda: '%s at %s; it is at %s' % (client.name, positions, client.positions()),
             [client],
+            # A client with a rate in bytes may need half a minute for one image of a book.
+            progress=client.positions,
         )
