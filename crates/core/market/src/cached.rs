@@ -79,6 +79,14 @@ impl CachedItem {
         CachedItem { version: self.version + 1, ..CachedItem::new(self.ripples) }
     }
 
+    /// Asks for the image's values, for an update that comes soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        if let Image::Fields(fields) = &self.image {
+            fields.prefetch();
+        }
+    }
+
     /// Takes a refresh, or a part of one. Returns whether the image is whole now.
     ///
     /// A part begins a new image when the one before was the last, or it is numbered 0 or asks to clear the

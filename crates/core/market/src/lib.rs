@@ -34,6 +34,7 @@
 //!
 //! Nothing here opens a socket or reads a clock: the daemons and the simulator drive the same cores.
 
+mod ahead;
 pub mod backbone;
 mod busiest;
 mod cached;
@@ -54,6 +55,11 @@ mod short_bytes;
 mod state_tables;
 pub mod users;
 mod view;
+
+/// So many messages before its turn a message is best announced to a core: see
+/// [`PointToPoint::announce`](p2ps::PointToPoint::announce) and
+/// [`Distributor::announce`](distributor::Distributor::announce).
+pub const MESSAGES_AHEAD: usize = ahead::Ahead::DISTANCE;
 
 pub use busiest::{BUSIEST_MAX, BusyItem};
 pub use cached::{CachedItem, Conflated, RefreshForm, Scratch};

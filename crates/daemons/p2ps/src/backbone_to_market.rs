@@ -4,6 +4,7 @@ use market::{Intake, Waited};
 use tracing::{debug, info, warn};
 use units::Nanos;
 
+use crate::announced::Announced;
 use crate::market_to_clients::MarketToClients;
 
 /// What comes from the backbone, given to the core.
@@ -12,6 +13,42 @@ pub(crate) struct BackboneToMarket<'a> {
     pub(crate) sink: MarketToClients<'a>,
     /// What the core cannot take in this turn.
     pub(crate) intake: &'a mut Intake,
+    /// What the core has been told of, and gets in a moment.
+    pub(crate) announced: &'a mut Announced,
+}
+
+/// The core, and the messages that it is told of some others before it gets them.
+struct ToCore<'s, 'a> {
+    core: &'s mut PointToPoint,
+    sink: &'s mut MarketToClients<'a>,
+    announced: &'s mut Announced,
+}
+
+impl ToCore<'_, '_> {
+    /// Gives the core a message whose turn has come, or tells it of that one and gives it an earlier one.
+    #[inline]
+    fn give(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
+        if bytes.len() > Announced::BYTES_MAX || !self.core.looks_ahead() {
+            self.catch_up(now);
+            return check(self.core.on_stream_message(now, source, bytes, self.sink));
+        }
+        self.core.announce(source, bytes);
+        if self.announced.is_full() {
+            self.give_announced(now);
+        }
+        self.announced.put(source, bytes);
+    }
+
+    #[inline]
+    fn give_announced(&mut self, now: Nanos) -> bool {
+        let ToCore { core, sink, announced } = self;
+        announced.take(|source, bytes| check(core.on_stream_message(now, source, bytes, *sink)))
+    }
+
+    #[inline]
+    fn catch_up(&mut self, now: Nanos) {
+        while self.give_announced(now) {}
+    }
 }
 
 fn check(result: Result<(), UpstreamError>) {
@@ -20,37 +57,56 @@ fn check(result: Result<(), UpstreamError>) {
     }
 }
 
-impl BackboneToMarket<'_> {
+impl<'a> BackboneToMarket<'a> {
+    #[inline]
+    fn to_core(&mut self) -> (ToCore<'_, 'a>, &mut Intake) {
+        let BackboneToMarket { core, sink, intake, announced } = self;
+        (ToCore { core, sink, announced }, intake)
+    }
+
+    /// Gives the core all that it has been told of: before anything else happens to it.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        self.to_core().0.catch_up(now);
+    }
+
     /// A message that has to wait. Directories do not: they are few, and tell that an instance lives.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
+        self.catch_up(now);
         if self.core.is_directory(source) {
             return check(self.core.on_stream_message(now, source, bytes, &mut self.sink));
         }
         self.intake.keep(now, source, bytes);
     }
 
-    /// Handles the next of what waits; false if nothing may be handled now.
+    /// Handles the next of what waits; false if nothing may be handled now. Who takes no more has to
+    /// [catch up](BackboneToMarket::catch_up).
     pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
-        let BackboneToMarket { core, sink, intake } = self;
-        if let Some(hops) = &mut sink.hops {
-            hops.has_waited_since(intake.came(now));
+        if let Some(hops) = &mut self.sink.hops {
+            hops.has_waited_since(self.intake.came(now));
         }
+        let (mut to_core, intake) = self.to_core();
         intake.hand_on(|waited| match waited {
-            Waited::Message(source, bytes) => check(core.on_stream_message(now, source, bytes, sink)),
-            Waited::Ended(source) => core.on_source_ended(now, source, sink),
+            Waited::Message(source, bytes) => to_core.give(now, source, bytes),
+            Waited::Ended(source) => {
+                to_core.catch_up(now);
+                to_core.core.on_source_ended(now, source, to_core.sink);
+            }
         })
     }
 }
 
 impl InletEvents for BackboneToMarket<'_> {
     fn on_source(&mut self, now: Nanos, source: SourceId, topic: Topic<'_>, session: u64) {
+        self.catch_up(now);
         info!(source = source.0, ?topic, session, "source found");
         self.core.on_source(now, source, topic, session, &mut self.sink);
     }
 
     fn on_source_ended(&mut self, now: Nanos, source: SourceId) {
+        self.catch_up(now);
         info!(source = source.0, "source ended");
         if self.core.is_directory(source) || self.intake.ends_now(now, source) {
             self.core.on_source_ended(now, source, &mut self.sink);
@@ -60,17 +116,19 @@ impl InletEvents for BackboneToMarket<'_> {
     #[inline]
     fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
         if self.intake.passes(bytes.len()) {
-            return check(self.core.on_stream_message(now, source, bytes, &mut self.sink));
+            return self.to_core().0.give(now, source, bytes);
         }
         self.keep(now, source, bytes);
     }
 
-    fn on_link_up(&mut self, _: Nanos, instance: u64) {
+    fn on_link_up(&mut self, now: Nanos, instance: u64) {
+        self.catch_up(now);
         info!(instance = format!("{instance:016x}"), "link up");
         self.core.on_link_up(instance, &mut self.sink);
     }
 
     fn on_link_down(&mut self, now: Nanos, instance: u64) {
+        self.catch_up(now);
         if self.core.on_link_down(now, instance, &mut self.sink) {
             warn!(
                 instance = format!("{instance:016x}"),
@@ -82,6 +140,7 @@ impl InletEvents for BackboneToMarket<'_> {
     }
 
     fn on_link_message(&mut self, now: Nanos, instance: u64, bytes: &[u8]) {
+        self.catch_up(now);
         check(self.core.on_link_message(now, instance, bytes, &mut self.sink));
     }
 

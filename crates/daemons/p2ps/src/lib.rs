@@ -77,6 +77,7 @@
 //! One thread drives everything of a server: a [`PointToPointServer`] is a [`net::agent::Agent`]. A turn takes what has
 //! arrived from the backbone and from clients, then sends what that led to; no timer holds an update back.
 
+mod announced;
 mod backbone_to_market;
 mod config;
 mod conflation;

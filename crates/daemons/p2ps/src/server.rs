@@ -27,6 +27,7 @@ use crate::backbone_to_market::BackboneToMarket;
 use crate::conflation::StepLog;
 use crate::hops::Hops;
 use crate::inspection;
+use crate::announced::Announced;
 use crate::intake;
 use crate::ledger;
 use crate::market_to_clients::MarketToClients;
@@ -44,6 +45,7 @@ pub struct PointToPointServer<I> {
     inlet: I,
     /// What has come over the inlet and waits for the core.
     intake: Intake,
+    announced: Announced,
     watch: intake::IntakeWatch,
     rssl: RsslListener,
     websocket: Option<WebSocketListener>,
@@ -162,6 +164,7 @@ impl<I: Inlet> PointToPointServer<I> {
             users,
             inlet,
             intake: Intake::new(config.intake()),
+            announced: Announced::default(),
             watch,
             rssl,
             websocket,
@@ -211,6 +214,7 @@ impl<I: Inlet> PointToPointServer<I> {
             core,
             inlet,
             intake,
+            announced,
             rssl,
             websocket,
             json,
@@ -223,7 +227,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let websocket = websocket.as_mut().map(WebSocketListener::outbox);
         let (rssl, hops) = (rssl.outbox(), Some(hops));
         let sink = MarketToClients { rssl, websocket, json, streams, commands, pace, hops };
-        (BackboneToMarket { core, sink, intake }, inlet)
+        (BackboneToMarket { core, sink, intake, announced }, inlet)
     }
 
     fn with_rssl(&mut self, act: impl FnOnce(&mut RsslListener, &mut RsslToMarket<'_>)) {
@@ -248,7 +252,9 @@ impl<I: Inlet> PointToPointServer<I> {
         }
         for _ in 0..AGAIN_MAX {
             let (mut adapter, inlet) = self.backbone_to_market();
-            if !inlet.on_ready(now, ready, &mut adapter) {
+            let is_emptied = !inlet.on_ready(now, ready, &mut adapter);
+            adapter.catch_up(now);
+            if is_emptied {
                 return;
             }
         }
@@ -271,14 +277,14 @@ impl<I: Inlet> PointToPointServer<I> {
         let (mut adapter, _) = self.backbone_to_market();
         let before = adapter.intake.bytes();
         while (0..CLOCK_EVERY).all(|_| adapter.take_waiting(now)) && clock::monotonic() < until {
-            if adapter.sink.staged_bytes() > STAGED_BYTES {
-                return;
-            }
             // It may be kept behind what is released, and must not grow that.
-            if adapter.core.is_releasing() && before - adapter.intake.bytes() > RELEASING_BYTES {
-                return;
+            let taken = before - adapter.intake.bytes();
+            let holds_much = adapter.core.is_releasing() && taken > RELEASING_BYTES;
+            if adapter.sink.staged_bytes() > STAGED_BYTES || holds_much {
+                break;
             }
         }
+        adapter.catch_up(now);
     }
 
     /// Carries out what the core wants of the backbone.
@@ -287,6 +293,7 @@ impl<I: Inlet> PointToPointServer<I> {
             for command in std::mem::take(&mut self.commands) {
                 let (mut adapter, inlet) = self.backbone_to_market();
                 inlet.execute(now, command, &mut adapter);
+                adapter.catch_up(now);
             }
         }
     }
@@ -683,6 +690,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         let rests = inlet.keeps_unread() && adapter.intake.bytes() > 0;
         if now >= inlet.next_wakeup() && !rests {
             inlet.on_wakeup(now, &mut adapter);
+            adapter.catch_up(now);
         }
         self.take_waiting(now);
         let (mut adapter, _) = self.backbone_to_market();

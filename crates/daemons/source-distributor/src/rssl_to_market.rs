@@ -2,6 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use backbone::Outlet;
+use market::MESSAGES_AHEAD;
 use market::distributor::{Distributor, ProviderError, ProviderId};
 use rssl::{CloseReason, Session};
 use server::rssl::Rssl;
@@ -62,6 +63,16 @@ impl<O: Outlet> Service<Rssl> for RsslToMarket<'_, O> {
                 ControlFlow::Break(())
             }
         }
+    }
+
+    #[inline]
+    fn messages_ahead(&self) -> usize {
+        if self.core.looks_ahead() { MESSAGES_AHEAD } else { 0 }
+    }
+
+    #[inline]
+    fn on_coming(&mut self, connection: ConnectionId, message: &[u8]) {
+        self.core.announce(ProviderId(connection.0), message);
     }
 
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &CloseReason, outbox: &mut Outbox) {

@@ -121,6 +121,36 @@ impl Profile {
     }
 }
 
+/// Updates of a profile, made beforehand but for their stamps: a workload that made each would measure that as well.
+#[derive(Debug)]
+pub(crate) struct PreparedUpdates(Vec<Vec<u8>>);
+
+/// So many different updates are prepared.
+const PREPARED: u64 = 64;
+/// Where the contents of the stamps stand in a payload: behind flags and count, each behind its id and length.
+const STAMP_1: std::ops::Range<usize> = 6..14;
+const STAMP_2: usize = STAMP_1.end + 3;
+
+impl PreparedUpdates {
+    /// Updates of a profile.
+    pub(crate) fn new(profile: Profile) -> Result<PreparedUpdates, BenchError> {
+        let made = (0..PREPARED).map(|n| rwf::encode_to_vec(|w| profile.write(w, n, Nanos::ZERO, 0)));
+        let made = made.collect::<Result<_, _>>();
+        made.map(PreparedUpdates).map_err(|error| BenchError::new(format!("an update cannot be made: {error}")))
+    }
+
+    /// Writes one of them; `n` chooses it.
+    #[inline]
+    pub(crate) fn write(&self, w: &mut Writer<'_>, n: u64, intended: Nanos, ends_run: u8) {
+        let made = &self.0[(n % PREPARED) as usize];
+        w.bytes(&made[..STAMP_1.start]);
+        w.bytes(&intended.0.to_be_bytes());
+        w.bytes(&made[STAMP_1.end..STAMP_2]);
+        w.bytes(&[ends_run]);
+        w.bytes(&made[STAMP_2 + 1..]);
+    }
+}
+
 /// When an update was meant to be sent, and the run that ends with it, if one does.
 #[inline]
 pub(crate) fn stamps(payload: &[u8]) -> Option<(Nanos, u8)> {
@@ -180,6 +210,20 @@ pub(crate) fn payload(message: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prepared_update_is_what_its_profile_writes() {
+        for (image_fields, update_fields) in [(None, None), (Some(2), None), (Some(86), Some(23))] {
+            let profile = Profile { image_fields, update_fields };
+            let prepared = PreparedUpdates::new(profile).expect("it fits");
+            for (n, intended, ends_run) in [(0, Nanos(1), 0), (63, Nanos(u64::MAX), 9), (5, Nanos(1 << 50), 255)] {
+                let made = rwf::encode_to_vec(|w| prepared.write(w, n, intended, ends_run)).expect("it fits");
+                let direct = rwf::encode_to_vec(|w| profile.write(w, n, intended, ends_run)).expect("it fits");
+                assert_eq!(made, direct);
+                assert_eq!(stamps(&made), Some((intended, ends_run)));
+            }
+        }
+    }
 
     #[test]
     fn updates_of_any_profile_have_their_stamps_first_and_no_field_twice() {

@@ -79,7 +79,7 @@ impl Active {
         handler: &mut H,
     ) -> (Flow, Result<(), CloseReason>) {
         let mut received = Received::default();
-        let mut to_handler = FramesToHandler { outbound, handler, received: &mut received };
+        let mut to_handler = FramesToHandler { outbound, handler, received: &mut received, scout: None };
         let result = self.read_frames(input, carry, &mut to_handler);
         received.publish(outbound.counters());
         (received.flow, result)
@@ -93,14 +93,19 @@ impl Active {
         }
     }
 
-    fn read_frames<H: Handler + ?Sized>(
+    fn read_frames<'a, H: Handler + ?Sized>(
         &mut self,
-        mut input: &[u8],
+        mut input: &'a [u8],
         carry: &mut CarryOver,
-        to_handler: &mut FramesToHandler<'_, H>,
+        to_handler: &mut FramesToHandler<'a, H>,
     ) -> Result<(), CloseReason> {
         let limit = self.frame_limit_bytes;
         let ids = self.negotiated.version.fragment_ids();
+        // The rest of a frame, of which a part has come before, comes first.
+        let mut is_aligned = carry.is_empty();
+        if is_aligned {
+            to_handler.look_ahead(input, limit, ids);
+        }
         while let Some(bytes) = carry.next(&mut input, |start| Ok(frame::length_of(start, limit)?))? {
             to_handler.received.flow.frames += 1;
             match Frame::parse(bytes, ids)? {
@@ -108,6 +113,10 @@ impl Active {
                     self.on_compressed(flags, shape, data, to_handler)?
                 }
                 frame => self.incoming.on_frame(frame, to_handler)?,
+            }
+            if !is_aligned {
+                is_aligned = true;
+                to_handler.look_ahead(input, limit, ids);
             }
         }
         Ok(())

@@ -235,7 +235,7 @@ fn wire_len(bytes: &[u8]) -> u16 {
 ///
 /// Shape: `u16` length of the message without itself, message; repeated to the end of the frame or to a
 /// length of zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackedMessages<'a> {
     rest: &'a [u8],
 }

@@ -4,7 +4,8 @@ use counters::Flow;
 use counters::table::RsslConnections;
 
 use crate::assembly::{Assembly, Progress};
-use crate::frame::Frame;
+use crate::frame::{FragmentIds, Frame};
+use crate::scout::Scout;
 use crate::session::Handler;
 use crate::{CloseReason, FrameError, Limits, Outbound};
 
@@ -20,6 +21,8 @@ pub(crate) struct FramesToHandler<'a, H: ?Sized> {
     pub(crate) outbound: &'a mut Outbound,
     pub(crate) handler: &'a mut H,
     pub(crate) received: &'a mut Received,
+    /// What comes next, if the handler looks ahead.
+    pub(crate) scout: Option<Scout<'a>>,
 }
 
 /// What one input brought: counted here and published once at its end.
@@ -125,10 +128,31 @@ impl Incoming {
     }
 }
 
-impl<H: Handler + ?Sized> FramesToHandler<'_, H> {
+impl<'a, H: Handler + ?Sized> FramesToHandler<'a, H> {
+    /// Shows the handler what comes first in `input`, which begins with a frame, if it looks ahead.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self, input: &'a [u8], limit_bytes: u16, ids: FragmentIds) {
+        let ahead = self.handler.messages_ahead();
+        if ahead > 0 {
+            self.scout = Some(Scout::new(input, limit_bytes, ids));
+            (0..ahead).for_each(|_| self.show_next());
+        }
+    }
+
+    #[inline]
+    fn show_next(&mut self) {
+        match self.scout.as_mut().and_then(Iterator::next) {
+            Some(message) => self.handler.on_coming(message),
+            None => self.scout = None,
+        }
+    }
+
     #[inline]
     fn deliver(&mut self, message: &[u8]) -> Result<(), CloseReason> {
         self.received.flow.messages += 1;
+        if self.scout.is_some() {
+            self.show_next();
+        }
         match self.handler.on_message(message, self.outbound) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(stop) => Err(stop.into()),

@@ -102,6 +102,7 @@ mod incoming;
 mod link;
 mod outbound;
 mod packer;
+mod scout;
 mod server;
 mod session;
 mod text;

@@ -61,6 +61,18 @@ pub trait Handler {
     /// A message has arrived, packed, fragmented or alone. It is never empty.
     fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop>;
 
+    /// So many messages before its turn a message is shown to [`Handler::on_coming`], if they come with the same input; 0
+    /// for not at all.
+    fn messages_ahead(&self) -> usize {
+        0
+    }
+
+    /// A message comes soon, if the connection lives and the message is as it should be: a hint, so that what it needs can
+    /// be brought into the processor's caches. Fragmented and compressed messages are not shown.
+    fn on_coming(&mut self, message: &[u8]) {
+        let _ = message;
+    }
+
     /// Client: the server refused the connection and says why.
     fn on_refused(&mut self, text: Text<'_>) {
         let _ = text;

@@ -317,8 +317,7 @@ impl Items {
                 self.suppliers
                     .providers
                     .get(&provider)
-                    .and_then(|known| known.streams.get(&head.stream_id))
-                    .copied()
+                    .and_then(|known| known.streams.get(head.stream_id))
             });
             if let Some(Target::Item(index)) = target {
                 self.settle(now, index, sink);

@@ -139,8 +139,7 @@ impl Distributor {
             .suppliers
             .providers
             .get(&provider)
-            .and_then(|p| p.streams.get(&msg.stream_id()))
-            .copied();
+            .and_then(|p| p.streams.get(msg.stream_id()));
         match (msg, target) {
             (_, Some(Target::Private(place))) => {
                 self.privates.on_private_answer(&mut self.items, now, place, msg, bytes, sink)

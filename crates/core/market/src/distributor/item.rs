@@ -2,6 +2,7 @@
 
 use super::base::{PeerId, ProviderId};
 use super::timers::Due;
+use crate::ahead::Prefetch;
 use crate::busiest::Counted;
 use crate::cached::CachedItem;
 use crate::key::{ItemKey, OwnedKey};
@@ -30,6 +31,16 @@ pub(super) struct Item {
 impl Keyed for Item {
     fn key(&self) -> ItemKey<'_> {
         self.key.as_key()
+    }
+}
+
+impl Prefetch for Item {
+    #[inline]
+    fn prefetch_behind(&self) {
+        self.cached.prefetch();
+        if let Some(peer) = self.peers.first() {
+            prefetch::value(peer);
+        }
     }
 }
 

@@ -93,8 +93,8 @@ impl Items {
         key: Option<Key<'_>>,
     ) -> Option<Target> {
         let known = self.suppliers.providers.get(&provider)?;
-        match known.streams.get(&stream_id) {
-            Some(target) => Some(*target),
+        match known.streams.get(stream_id) {
+            Some(target) => Some(target),
             None => self.find(self.suppliers.key_of(provider, domain, key?)?).map(Target::Item),
         }
     }
@@ -526,8 +526,8 @@ impl Items {
             ItemSupply::None => None,
             ItemSupply::Published { provider, stream_id } => {
                 let streams = &mut self.suppliers.providers.get_mut(&provider)?.streams;
-                if streams.get(&stream_id) == Some(&Target::Item(index)) {
-                    streams.remove(&stream_id);
+                if streams.get(stream_id) == Some(Target::Item(index)) {
+                    streams.remove(stream_id);
                 }
                 None
             }

@@ -45,6 +45,7 @@ mod posts;
 mod privates;
 mod provider;
 mod provider_messages;
+mod provider_streams;
 mod providers;
 mod publication;
 mod published;
@@ -89,6 +90,7 @@ use self::posts::Posts;
 use self::privates::Privates;
 use self::suppliers::Suppliers;
 use self::waits::Waits;
+use crate::ahead::Ahead;
 use crate::busiest::BusyItem;
 use crate::cached::CachedItem;
 use crate::encoding::Encoding;
@@ -105,6 +107,7 @@ pub struct Distributor {
     posts: Posts,
     privates: Privates,
     waits: Waits,
+    ahead: Ahead,
     gate: Gate,
     encoding: Encoding,
     counters: Arc<Counters>,
@@ -129,6 +132,7 @@ impl Distributor {
             posts: Posts::new(Arc::clone(&config), Arc::clone(&counters)),
             privates: Privates::new(Arc::clone(&config), Arc::clone(&counters)),
             waits: Waits::new(Arc::clone(&counters)),
+            ahead: Ahead::default(),
             config,
             gate: Gate::default(),
             encoding: Encoding::default(),

@@ -11,6 +11,7 @@ use units::Nanos;
 
 use super::bulk_changes::BulkChange;
 use super::notices::DictionaryDifference;
+use super::provider_streams::ProviderStreams;
 use super::sweep::ItemIndices;
 use super::timers::Due;
 use crate::users::Credentials;
@@ -157,11 +158,11 @@ impl Dialled {
     }
 
     /// An id for a stream, which none of `used` has. Ids are given again only after all others.
-    pub(super) fn take_stream_id(&mut self, used: &HashMap<i32, Target>) -> i32 {
+    pub(super) fn take_stream_id(&mut self, used: &ProviderStreams) -> i32 {
         loop {
             let id = self.next_stream_id;
             self.next_stream_id = id.checked_add(1).unwrap_or(FIRST_STREAM_ID);
-            if !used.contains_key(&id) {
+            if !used.contains(id) {
                 return id;
             }
         }
@@ -194,7 +195,7 @@ pub(super) struct Provider {
     /// The names of its services that are not taken from it.
     pub(super) refused: BTreeSet<String>,
     /// What its streams are for.
-    pub(super) streams: HashMap<i32, Target>,
+    pub(super) streams: ProviderStreams,
     /// The items that it has published, or stood by for, since its service was lost last, by our service id.
     pub(super) places: BTreeMap<u16, ItemIndices>,
     /// It waits until clean-ups are done.
@@ -217,8 +218,8 @@ pub(super) enum Target {
 impl Provider {
     /// The items that it supplies, in no order.
     pub(super) fn item_places(&self) -> impl Iterator<Item = usize> + '_ {
-        self.streams.values().filter_map(|target| match target {
-            Target::Item(index) => Some(*index),
+        self.streams.iter().filter_map(|(_, target)| match target {
+            Target::Item(index) => Some(index),
             Target::Private(_) => None,
         })
     }

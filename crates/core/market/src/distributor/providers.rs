@@ -13,6 +13,7 @@ use super::base::ProviderId;
 use super::errors::ProviderError;
 use super::provider::Provider;
 use super::sink::DistributorSink;
+use crate::ahead::Ahead;
 use crate::users::Credentials;
 
 /// Connections.
@@ -64,6 +65,23 @@ impl Distributor {
             self.counters.messages_refused.inc();
         }
         result
+    }
+
+    /// Whether there are so many items that [`Distributor::announce`] helps.
+    #[inline]
+    #[must_use]
+    pub fn looks_ahead(&self) -> bool {
+        Ahead::helps(self.items.table.len())
+    }
+
+    /// A message of a provider comes in one of the next [`MESSAGES_AHEAD`](crate::MESSAGES_AHEAD) calls of
+    /// [`Distributor::on_provider_message`]. That is a hint: what its item needs is brought into the processor's caches.
+    #[inline]
+    pub fn announce(&mut self, provider: ProviderId, bytes: &[u8]) {
+        let Ok(head) = peek(bytes) else { return };
+        if let Some(index) = self.items.item_of(provider, head.stream_id, head.domain, None) {
+            self.ahead.announce(index, &self.items.table);
+        }
     }
 
     #[inline]

@@ -123,9 +123,9 @@ impl Items {
         if let ItemSupply::Published { provider, stream_id } = before
             && before != published
             && let Some(known) = self.suppliers.providers.get_mut(&provider)
-            && known.streams.get(&stream_id) == Some(&Target::Item(index))
+            && known.streams.get(stream_id) == Some(Target::Item(index))
         {
-            known.streams.remove(&stream_id);
+            known.streams.remove(stream_id);
         }
         if let Some(known) = self.suppliers.providers.get_mut(&provider) {
             known.streams.insert(stream_id, Target::Item(index));

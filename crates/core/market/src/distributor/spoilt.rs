@@ -34,7 +34,7 @@ impl Distributor {
         if known.user.is_none() {
             return Err(error.into());
         }
-        match known.streams.get(&head.stream_id).copied() {
+        match known.streams.get(head.stream_id) {
             Some(Target::Item(index)) => self.items.spoil(now, (provider, index), error, sink),
             Some(Target::Private(place)) => {
                 self.items.notice_unreadable(now, provider, None, &error, sink);

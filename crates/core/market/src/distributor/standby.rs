@@ -46,8 +46,8 @@ impl Items {
         let before = std::mem::replace(&mut standby.stream_id, msg.stream_id);
         let result = standby.cached.on_refresh(msg, &self.rules);
         if let Some(known) = self.suppliers.providers.get_mut(&provider) {
-            if before != msg.stream_id && known.streams.get(&before) == Some(&Target::Item(index)) {
-                known.streams.remove(&before);
+            if before != msg.stream_id && known.streams.get(before) == Some(Target::Item(index)) {
+                known.streams.remove(before);
             }
             known.streams.insert(msg.stream_id, Target::Item(index));
             if is_new || before != msg.stream_id {

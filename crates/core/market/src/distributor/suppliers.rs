@@ -224,7 +224,7 @@ impl Suppliers {
     ) -> Option<(ProviderId, i32)> {
         self.count_streams(-1);
         let known = self.providers.get_mut(&provider)?;
-        known.streams.remove(&stream_id);
+        known.streams.remove(stream_id);
         if let Some(offer) = self.offer_mut(provider, service).filter(|offer| offer.since <= swept) {
             let count = if was_pending { &mut offer.pending_count } else { &mut offer.open_count };
             *count -= 1;
@@ -242,9 +242,9 @@ impl Suppliers {
     /// A provider's stream is no longer that of an item.
     pub(super) fn forget_standby_stream(&mut self, index: usize, standby: &Standby) {
         if let Some(known) = self.providers.get_mut(&standby.provider)
-            && known.streams.get(&standby.stream_id) == Some(&Target::Item(index))
+            && known.streams.get(standby.stream_id) == Some(Target::Item(index))
         {
-            known.streams.remove(&standby.stream_id);
+            known.streams.remove(standby.stream_id);
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct FieldImage {
 const LONG: u8 = 0xFF;
 /// A record begins with the bytes there are for the value, and with its length.
 const RECORD_HEAD: usize = 4;
+/// More values than so many bytes of them are not asked for ahead.
+const PREFETCHED_BYTES_MAX: usize = 16 * prefetch::LINE_BYTES;
 /// Room of records is given in steps.
 const RECORD_STEP: usize = 16;
 /// The longest content that a fixed form of set data can have as a standard entry: a DateTime of 12 bytes.
@@ -122,6 +124,12 @@ impl FieldImage {
         let mut entries = list.entries();
         while self.merge_some(&mut entries, ripple, rules)? {}
         Ok(())
+    }
+
+    /// Asks for the values, for a merge that comes soon.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch::bytes(&self.block[..self.block.len().min(PREFETCHED_BYTES_MAX)]);
     }
 
     /// Merges entries up to the end, or up to and with one that is more than a new value of a field that has a

@@ -163,7 +163,7 @@ impl Default for ServerConfig {
 pub struct ClientId(pub u32);
 
 /// One source of one topic, as the carrier numbers them: a topic published by one instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
 /// One open item stream of one client.

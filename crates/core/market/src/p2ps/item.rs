@@ -7,6 +7,7 @@ use super::audience::Audience;
 use super::ledger::AccountId;
 use super::life::Life;
 use super::recall::{ImageUse, Recall};
+use crate::ahead::Prefetch;
 use crate::busiest::Counted;
 use crate::cached::CachedItem;
 use crate::key::{ItemKey, OwnedKey};
@@ -49,6 +50,16 @@ pub(super) struct Item {
 impl Keyed for Item {
     fn key(&self) -> ItemKey<'_> {
         self.key.as_key()
+    }
+}
+
+impl Prefetch for Item {
+    #[inline]
+    fn prefetch_behind(&self) {
+        self.cached.prefetch();
+        if let Some(group) = self.audience.active().first() {
+            prefetch::value(group);
+        }
     }
 }
 

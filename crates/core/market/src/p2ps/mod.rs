@@ -88,6 +88,7 @@ use self::client::{Client, Login};
 use self::instances::Instances;
 use self::items::WatchedItems;
 use self::prepared::Prepared;
+use crate::ahead::Ahead;
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::shared::Shared;
@@ -101,6 +102,7 @@ pub struct PointToPoint {
     items: WatchedItems,
     /// What comes from source distributors.
     instances: Instances,
+    ahead: Ahead,
     dictionary: Arc<Dictionary>,
     gate: Gate,
     views: Shared<View>,
@@ -125,6 +127,7 @@ impl PointToPoint {
         PointToPoint {
             items: WatchedItems::new(&config, FieldRules::of(&dictionary), &counters),
             instances: Instances::new(peer, Arc::clone(&config), Arc::clone(&counters)),
+            ahead: Ahead::default(),
             config,
             dictionary,
             gate: Gate::default(),
@@ -370,6 +373,22 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
         self.instances.on_stream_message(&mut self.items, now, source, bytes, sink)
+    }
+
+    /// Whether there are so many items that [`PointToPoint::announce`] helps.
+    #[inline]
+    #[must_use]
+    pub fn looks_ahead(&self) -> bool {
+        Ahead::helps(self.items.table.len())
+    }
+
+    /// A message from a source comes in one of the next [`MESSAGES_AHEAD`](crate::MESSAGES_AHEAD) calls of
+    /// [`PointToPoint::on_stream_message`]. That is a hint: what its item needs is brought into the processor's caches.
+    #[inline]
+    pub fn announce(&mut self, source: SourceId, bytes: &[u8]) {
+        if let Some(index) = self.items.sources.item_of(source, bytes) {
+            self.ahead.announce(index, &self.items.table);
+        }
     }
 
     /// A link is established: the instance is greeted.

@@ -16,7 +16,7 @@ use super::service::{Active, Service, What};
 use super::service_ids::ServiceIds;
 use super::sink::ServerSink;
 use super::stream::Incoming;
-use crate::backbone::{LinkUp, can_be_topic};
+use crate::backbone::{LinkUp, StreamMsg, can_be_topic};
 use crate::ration::Ration;
 
 /// Services, the source distributors that offer them, and the streams that these publish.
@@ -194,6 +194,13 @@ impl Sources {
             Some(Some(Source::Service { stream, .. })) => Some(stream),
             _ => None,
         }
+    }
+
+    /// The place of the item that a stream message is about.
+    #[inline]
+    pub(super) fn item_of(&self, source: SourceId, bytes: &[u8]) -> Option<usize> {
+        let Some(Some(Source::Service { stream, .. })) = self.all.get(source.0 as usize) else { return None };
+        stream.item(StreamMsg::parse(bytes).ok()?.item)
     }
 
     pub(super) fn service_by_name(&self, name: &str) -> Option<u16> {

@@ -114,6 +114,15 @@ pub trait Service<P: Protocol> {
         message: P::Message<'_>,
         outbox: &mut Outbox,
     ) -> ControlFlow<()>;
+    /// So many messages before its turn a message is shown to [`Service::on_coming`]; 0 for not at all.
+    fn messages_ahead(&self) -> usize {
+        0
+    }
+    /// A message of a connection comes soon: a hint, so that what it needs can be brought into the processor's caches. Not
+    /// every message is shown before it comes, nor does every one come that is shown.
+    fn on_coming(&mut self, connection: ConnectionId, message: P::Message<'_>) {
+        let _ = (connection, message);
+    }
     /// A connection that was announced is gone.
     fn on_closed(&mut self, now: Nanos, connection: ConnectionId, reason: &ReasonOf<P>, outbox: &mut Outbox);
     /// Whether the user of a connection has logged in; otherwise it is closed after a while.
@@ -244,6 +253,24 @@ impl<S> ConnectionToService<'_, S> {
     {
         *self.is_announced = true;
         self.service.on_connected(self.now, self.id, session, self.peer, self.outbox);
+    }
+
+    /// How far the service looks ahead, in messages.
+    #[inline]
+    pub fn messages_ahead<P: Protocol>(&self) -> usize
+    where
+        S: Service<P>,
+    {
+        self.service.messages_ahead()
+    }
+
+    /// A message comes soon.
+    #[inline]
+    pub fn on_coming<P: Protocol>(&mut self, message: P::Message<'_>)
+    where
+        S: Service<P>,
+    {
+        self.service.on_coming(self.id, message);
     }
 
     /// A message has arrived. What comes behind the message that made the service want the connection closed

@@ -139,6 +139,16 @@ impl<S: Service<Rssl>> Handler for RsslToService<'_, '_, S> {
     }
 
     #[inline]
+    fn messages_ahead(&self) -> usize {
+        self.0.messages_ahead::<Rssl>()
+    }
+
+    #[inline]
+    fn on_coming(&mut self, message: &[u8]) {
+        self.0.on_coming::<Rssl>(message);
+    }
+
+    #[inline]
     fn on_message(&mut self, message: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
         self.0.on_message::<Rssl>(message);
         ControlFlow::Continue(())

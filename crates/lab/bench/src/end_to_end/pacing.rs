@@ -37,7 +37,8 @@ const AT_ONCE: usize = 256;
 
 impl Pacing {
     /// Calls `send` with the intended times of what is due, for as long and as often a second as the command
-    /// says. Returns how many there were. A publisher that falls behind gets the times it has missed.
+    /// says, in bursts if it says how many a second. Returns how many there were. A publisher that falls behind gets the
+    /// times it has missed.
     pub(crate) fn run(
         self,
         command: &Value,
@@ -61,6 +62,9 @@ impl Pacing {
         let start = clock::monotonic().after(Duration::from_millis(10));
         let count = (rate * seconds) as u64;
         let mut schedule = Schedule::new(start, rate);
+        if let Some(bursts) = command["bursts"].as_f64().filter(|bursts| *bursts > 0.0) {
+            schedule = schedule.in_bursts(bursts);
+        }
         clock::fine_timers()?;
         let (mut due, mut served) = (Vec::with_capacity(AT_ONCE), start);
         while schedule.sent() < count {

@@ -16,7 +16,7 @@ use crate::BenchError;
 use crate::chain::run_number;
 use crate::options::Cpu;
 use crate::process::{self, START_LIMIT, answer};
-use crate::update::Profile;
+use crate::update::{PreparedUpdates, Profile};
 
 /// Name of the service that workloads publish.
 pub(crate) const SERVICE: &str = "BENCH";
@@ -64,6 +64,7 @@ pub(crate) struct Publisher {
     common: Vec<PublishedItem>,
     own: Vec<PublishedItem>,
     profile: Profile,
+    updates: PreparedUpdates,
     count: u64,
 }
 
@@ -88,7 +89,8 @@ impl Publisher {
         let common = (0..items.common).map(|n| open(Items::common_name(n))).collect::<Result<_, _>>()?;
         let own = (0..items.mounts).flat_map(|m| (0..items.own).map(move |n| Items::own_name(m, n)));
         let own = own.map(open).collect::<Result<_, _>>()?;
-        let mut publisher = Publisher { provider, common, own, profile, count: 0 };
+        let updates = PreparedUpdates::new(profile)?;
+        let mut publisher = Publisher { provider, common, own, profile, updates, count: 0 };
         publisher.publish_images()?;
         Ok(publisher)
     }
@@ -154,11 +156,11 @@ impl Publisher {
     }
 
     fn update(&mut self, item: PublishedItem, intended: Nanos, ends_run: u8) -> Result<(), BenchError> {
-        let (count, profile) = (self.count, self.profile);
+        let (count, updates) = (self.count, &self.updates);
         loop {
             match self
                 .provider
-                .update(item, &UpdateSpec::quote(), |w| profile.write(w, count, intended, ends_run))
+                .update(item, &UpdateSpec::quote(), |w| updates.write(w, count, intended, ends_run))
             {
                 // The source distributor does not keep up; the time that is waited counts as latency.
                 Err(PublishError::WouldBlock { .. }) => {

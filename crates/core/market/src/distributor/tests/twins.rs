@@ -258,7 +258,7 @@ fn dialled(twins: &mut Twins) {
         let items = known.into_iter().flat_map(|known| known.streams.iter());
         let named = items.filter_map(|(id, target)| match target {
             Target::Item(index) => {
-                Some((String::from_utf8_lossy(&bench.core.items.table[*index].key.name).into_owned(), *id))
+                Some((String::from_utf8_lossy(&bench.core.items.table[index].key.name).into_owned(), id))
             }
             Target::Private(_) => None,
         });
