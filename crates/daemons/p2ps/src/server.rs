@@ -23,11 +23,11 @@ use tracing::{info, warn};
 use units::Nanos;
 
 use crate::P2psConfig;
+use crate::announced::Announced;
 use crate::backbone_to_market::BackboneToMarket;
 use crate::conflation::StepLog;
 use crate::hops::Hops;
 use crate::inspection;
-use crate::announced::Announced;
 use crate::intake;
 use crate::ledger;
 use crate::market_to_clients::MarketToClients;

@@ -136,7 +136,8 @@ impl PreparedUpdates {
     pub(crate) fn new(profile: Profile) -> Result<PreparedUpdates, BenchError> {
         let made = (0..PREPARED).map(|n| rwf::encode_to_vec(|w| profile.write(w, n, Nanos::ZERO, 0)));
         let made = made.collect::<Result<_, _>>();
-        made.map(PreparedUpdates).map_err(|error| BenchError::new(format!("an update cannot be made: {error}")))
+        made.map(PreparedUpdates)
+            .map_err(|error| BenchError::new(format!("an update cannot be made: {error}")))
     }
 
     /// Writes one of them; `n` chooses it.
@@ -216,9 +217,12 @@ mod tests {
         for (image_fields, update_fields) in [(None, None), (Some(2), None), (Some(86), Some(23))] {
             let profile = Profile { image_fields, update_fields };
             let prepared = PreparedUpdates::new(profile).expect("it fits");
-            for (n, intended, ends_run) in [(0, Nanos(1), 0), (63, Nanos(u64::MAX), 9), (5, Nanos(1 << 50), 255)] {
+            for (n, intended, ends_run) in
+                [(0, Nanos(1), 0), (63, Nanos(u64::MAX), 9), (5, Nanos(1 << 50), 255)]
+            {
                 let made = rwf::encode_to_vec(|w| prepared.write(w, n, intended, ends_run)).expect("it fits");
-                let direct = rwf::encode_to_vec(|w| profile.write(w, n, intended, ends_run)).expect("it fits");
+                let direct =
+                    rwf::encode_to_vec(|w| profile.write(w, n, intended, ends_run)).expect("it fits");
                 assert_eq!(made, direct);
                 assert_eq!(stamps(&made), Some((intended, ends_run)));
             }

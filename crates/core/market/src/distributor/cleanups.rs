@@ -314,10 +314,7 @@ impl Items {
         let Ok(msg) = Msg::parse(bytes) else {
             // It will cost the item of its stream.
             let target = rwf::peek(bytes).ok().and_then(|head| {
-                self.suppliers
-                    .providers
-                    .get(&provider)
-                    .and_then(|known| known.streams.get(head.stream_id))
+                self.suppliers.providers.get(&provider).and_then(|known| known.streams.get(head.stream_id))
             });
             if let Some(Target::Item(index)) = target {
                 self.settle(now, index, sink);

@@ -134,12 +134,8 @@ impl Distributor {
         bytes: &[u8],
         sink: &mut impl DistributorSink,
     ) {
-        let target = self
-            .items
-            .suppliers
-            .providers
-            .get(&provider)
-            .and_then(|p| p.streams.get(msg.stream_id()));
+        let target =
+            self.items.suppliers.providers.get(&provider).and_then(|p| p.streams.get(msg.stream_id()));
         match (msg, target) {
             (_, Some(Target::Private(place))) => {
                 self.privates.on_private_answer(&mut self.items, now, place, msg, bytes, sink)

@@ -1,6 +1,7 @@
 //! What WebSocket clients are answered, over real sockets. The backbone is one of these tests' own
 //! (crate `scripted`); real ones are for the tests of the whole system (`interop/system`).
 
+mod ahead;
 mod conflation;
 mod ids;
 mod overload;

@@ -6,7 +6,7 @@ use measure::{Latencies, Runs};
 use net::clock;
 use serde_json::{Value, json};
 
-use super::{EACH, OTHERS_CPU, SERVER_CPU, words};
+use super::{OTHERS_CPU, SERVER_CPU, words};
 use crate::end_to_end::Daemons;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT};
@@ -49,8 +49,8 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn items(clients: u32, own: u32) -> Vec<String> {
-        words(&["--common", &EACH.to_string(), "--mounts", &clients.to_string(), "--own", &own.to_string()])
+    pub(super) fn items(common: u32, clients: u32, own: u32) -> Vec<String> {
+        words(&["--common", &common.to_string(), "--mounts", &clients.to_string(), "--own", &own.to_string()])
     }
 }
 
@@ -78,14 +78,19 @@ impl FanOutContender {
         Ok(FanOutContender { name, copies, sink, publisher, server, _distributor, slow })
     }
 
-    fn run(&mut self, seconds: f64, run: u32, rate: u64) -> Result<Outcome, BenchError> {
+    fn run(
+        &mut self,
+        seconds: f64,
+        run: u32,
+        (rate, bursts): (u64, Option<u32>),
+    ) -> Result<Outcome, BenchError> {
         let limit = Duration::from_secs_f64(seconds * 4.0 + 20.0);
         if let Some((slow, bytes)) = &mut self.slow {
             slow.tell(&json!({ "bytes_per_s": *bytes * rate as f64 }))?;
         }
         let (start, busy_before) = (clock::monotonic(), self.server.cpu_time()?);
         let source = self.publisher.as_mut().unwrap_or(&mut self.server);
-        source.tell(&json!({ "run": run + 1, "rate": rate, "seconds": seconds }))?;
+        source.tell(&json!({ "run": run + 1, "rate": rate, "bursts": bursts, "seconds": seconds }))?;
         let sent = source.expect("sent", limit)?["sent"].as_f64().unwrap_or(0.0);
         let seen = self.sink.expect("run", limit)?;
         let took_s = clock::monotonic().since(start).as_secs_f64();
@@ -156,7 +161,7 @@ pub(super) fn report(title: &'static str, options: &RunOptions) -> Report {
 /// A contender breaks at its first rate, or two contenders were to deliver the same and did not.
 pub(super) fn compare(
     contenders: Vec<FanOutContender>,
-    rates: &[u64],
+    (rates, bursts): (&[u64], Option<u32>),
     options: &RunOptions,
     report: &mut Report,
 ) -> Result<(), BenchError> {
@@ -169,7 +174,7 @@ pub(super) fn compare(
             report.progress(&format!("{rate}/s in, run {} of {}", run + 1, options.runs));
             let mut examples: Vec<(&str, String)> = Vec::new();
             for (contender, figures) in contenders.iter_mut().filter(|(_, figures)| !figures.is_broken) {
-                match contender.run(options.seconds, run, *rate) {
+                match contender.run(options.seconds, run, (*rate, bursts)) {
                     Ok(outcome) => {
                         figures.add(&outcome);
                         examples.extend(outcome.example.map(|example| (contender.name, example)));

@@ -18,11 +18,18 @@ pub struct FanOutArgs {
     #[command(flatten)]
     options: RunOptions,
     /// Consumers.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     mounts: u32,
+    /// Items of each kind that a consumer watches: so many that all watch, and so many of its own.
+    #[arg(long, default_value_t = EACH, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    each: u32,
     /// Updates a second into the system. A contender that does not get them through in time is asked for no more.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     rates: Vec<u64>,
+    /// Sends the updates in so many bursts a second: those of a burst are meant to leave together. Without it they are spread
+    /// evenly.
+    #[arg(long, value_name = "PER_SECOND", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    bursts: Option<u32>,
     #[command(flatten)]
     profile: Profile,
     /// Measures the consumers beside others of the common items too: one that stands still, and ten that read a tenth
@@ -57,7 +64,9 @@ impl FanOutArgs {
         FanOutArgs {
             options,
             mounts: 100,
+            each: EACH,
             rates,
+            bursts: None,
             profile: Profile::default(),
             slow: false,
             compression,
@@ -83,8 +92,10 @@ pub(crate) fn run(args: &FanOutArgs) -> Result<(), BenchError> {
     if let Some(tls) = &args.tls {
         contenders.push(encrypted(args, tls)?);
     }
-    contender::compare(contenders, &args.rates, &args.options, &mut report)?;
-    report.note(format!("Items have {}.", args.profile.describe()));
+    contender::compare(contenders, (&args.rates, args.bursts), &args.options, &mut report)?;
+    let bursts = args.bursts.map_or(String::new(), |bursts| format!(", sent in {bursts} bursts a second"));
+    let (each, profile) = (args.each, args.profile.describe());
+    report.note(format!("Each consumer watches {each} common and {each} own items with {profile}{bursts}."));
     report.print()
 }
 
@@ -109,7 +120,7 @@ fn beside_slow(args: &FanOutArgs) -> Result<FanOutContender, BenchError> {
     .map(str::to_owned);
     setup.sets = [&ladder[..], &setup.sets].concat();
     let of = |name: &str, count: u32| [format!("--{name}"), count.to_string()];
-    let words = [of("common", EACH), of("frozen", FROZEN), of("slow", SLOW)].concat();
+    let words = [of("common", args.each), of("frozen", FROZEN), of("slow", SLOW)].concat();
     // Half of the updates are of common items.
     setup.slow = Some((words, record_bytes(args.profile) as f64 / 2.0 * SLOW_PART));
     FanOutContender::tickcast(setup)
@@ -122,7 +133,7 @@ fn encrypted(args: &FanOutArgs, tls: &TlsDirectory) -> Result<FanOutContender, B
 }
 
 fn setup(args: &FanOutArgs, name: &'static str, sink: Vec<String>) -> Setup {
-    let items = Setup::items(args.mounts, EACH);
+    let items = Setup::items(args.each, args.mounts, args.each);
     let sink = ("mounts", [items.clone(), sink].concat());
     let items = [items, args.profile.args()].concat();
     Setup { name, copies: copies(args), items, sets: args.set.clone(), sink, port: None, slow: None }

@@ -79,7 +79,7 @@ pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {
             }
         }
     }
-    contender::compare(contenders, &args.rates, &args.options, &mut report)?;
+    contender::compare(contenders, (&args.rates, None), &args.options, &mut report)?;
     report.print()
 }
 
@@ -99,7 +99,7 @@ fn tickcast(
     FanOutContender::tickcast(Setup {
         name,
         copies: f64::from(args.clients),
-        items: Setup::items(args.clients, 0),
+        items: Setup::items(EACH, args.clients, 0),
         sets: sets.concat(),
         sink: ("websocket-clients", sink.concat()),
         port: Some(port),
