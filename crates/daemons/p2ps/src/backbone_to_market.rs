@@ -59,7 +59,7 @@ fn check(result: Result<(), UpstreamError>) {
 
 impl<'a> BackboneToMarket<'a> {
     #[inline]
-    fn to_core(&mut self) -> (ToCore<'_, 'a>, &mut Intake) {
+    fn parts(&mut self) -> (ToCore<'_, 'a>, &mut Intake) {
         let BackboneToMarket { core, sink, intake, announced } = self;
         (ToCore { core, sink, announced }, intake)
     }
@@ -67,7 +67,7 @@ impl<'a> BackboneToMarket<'a> {
     /// Gives the core all that it has been told of: before anything else happens to it.
     #[inline]
     pub(crate) fn catch_up(&mut self, now: Nanos) {
-        self.to_core().0.catch_up(now);
+        self.parts().0.catch_up(now);
     }
 
     /// A message that has to wait. Directories do not: they are few, and tell that an instance lives.
@@ -87,7 +87,7 @@ impl<'a> BackboneToMarket<'a> {
         if let Some(hops) = &mut self.sink.hops {
             hops.has_waited_since(self.intake.came(now));
         }
-        let (mut to_core, intake) = self.to_core();
+        let (mut to_core, intake) = self.parts();
         intake.hand_on(|waited| match waited {
             Waited::Message(source, bytes) => to_core.give(now, source, bytes),
             Waited::Ended(source) => {
@@ -116,7 +116,7 @@ impl InletEvents for BackboneToMarket<'_> {
     #[inline]
     fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
         if self.intake.passes(bytes.len()) {
-            return self.to_core().0.give(now, source, bytes);
+            return self.parts().0.give(now, source, bytes);
         }
         self.keep(now, source, bytes);
     }
