@@ -30,8 +30,11 @@ static COUNTERS: LazyLock<Arc<RsslConnections>> = LazyLock::new(Arc::default);
 /// Input: version and the compression asked for, bytes a piece less one, frames.
 pub(super) fn execute(input: &[u8]) -> Outcome {
     let &[head, piece, ref frames @ ..] = input else { return Outcome::refused("short") };
-    let whole = fed(head, frames, usize::MAX);
-    assert_eq!(whole, fed(head, frames, usize::from(piece) + 1), "whole, and in pieces");
+    let whole = fed(head, frames, usize::MAX, 0);
+    assert_eq!(whole, fed(head, frames, usize::from(piece) + 1, 0), "whole, and in pieces");
+    for piece_bytes in [usize::MAX, usize::from(piece) + 1] {
+        assert_eq!(whole, fed(head, frames, piece_bytes, 1 + usize::from(piece) % 4), "with a look ahead");
+    }
     let (messages, reason) = whole;
     let longest = messages.iter().map(Vec::len).max().unwrap_or(0);
     let shape = (messages.len().min(4), longest.checked_ilog2());
@@ -41,10 +44,10 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
     }
 }
 
-fn fed(head: u8, frames: &[u8], piece_bytes: usize) -> (Vec<Vec<u8>>, Option<CloseReason>) {
+fn fed(head: u8, frames: &[u8], piece_bytes: usize, ahead: usize) -> (Vec<Vec<u8>>, Option<CloseReason>) {
     let (version, compression) = (version(head), compression(head));
     let mut server = ServerConnection::new(Nanos::ZERO, &SERVER, &COUNTERS, 7);
-    let mut collector = Collector(Vec::new());
+    let mut collector = Collector { ahead, ..Collector::default() };
     let mut handshake = Vec::new();
     let request = ConnectRequest::new(version, 30);
     ConnectRequest { compression: compression.request_bit(), ..request }.emit(&mut handshake);
@@ -63,11 +66,21 @@ fn fed(head: u8, frames: &[u8], piece_bytes: usize) -> (Vec<Vec<u8>>, Option<Clo
         assert!(server.memory_bytes() as u64 <= bound, "{} of {bound} bytes", server.memory_bytes());
         end
     });
-    (collector.0, reason)
+    if reason.is_none() {
+        let mut messages = collector.messages.iter();
+        let comes = |shown| messages.any(|message| message == shown);
+        assert!(collector.shown.iter().all(comes), "what is shown comes, in the same order");
+    }
+    (collector.messages, reason)
 }
 
-/// Keeps the messages that arrive.
-struct Collector(Vec<Vec<u8>>);
+/// Keeps the messages that arrive, and those that are shown before.
+#[derive(Default)]
+struct Collector {
+    ahead: usize,
+    messages: Vec<Vec<u8>>,
+    shown: Vec<Vec<u8>>,
+}
 
 impl Handler for Collector {
     fn on_connected(&mut self, _: &Session<'_>, _: &mut Outbound) -> ControlFlow<Stop> {
@@ -76,7 +89,15 @@ impl Handler for Collector {
 
     fn on_message(&mut self, message: &[u8], _: &mut Outbound) -> ControlFlow<Stop> {
         assert!(!message.is_empty() && message.len() <= LIMITS.message_bytes_max as usize);
-        self.0.push(message.to_vec());
+        self.messages.push(message.to_vec());
         ControlFlow::Continue(())
+    }
+
+    fn messages_ahead(&self) -> usize {
+        self.ahead
+    }
+
+    fn on_coming(&mut self, message: &[u8]) {
+        self.shown.push(message.to_vec());
     }
 }
