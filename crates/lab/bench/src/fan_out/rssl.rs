@@ -136,7 +136,12 @@ fn setup(args: &FanOutArgs, name: &'static str, sink: Vec<String>) -> Setup {
     let items = Setup::items(args.each, args.mounts, args.each);
     let sink = ("mounts", [items.clone(), sink].concat());
     let items = [items, args.profile.args()].concat();
-    Setup { name, copies: copies(args), items, sets: args.set.clone(), sink, port: None, slow: None }
+    // All of them come from one address, with the slow ones.
+    let connections = args.mounts + 100;
+    let bounds = ["connections_max", "connections_per_address_max"];
+    let bounds = bounds.map(|bound| format!("p2ps.rssl.{bound}={connections}"));
+    let sets = [&bounds[..], &args.set].concat();
+    Setup { name, copies: copies(args), items, sets, sink, port: None, slow: None }
 }
 
 fn copies(args: &FanOutArgs) -> f64 {
