@@ -17,6 +17,11 @@ impl Announced {
     pub(crate) const BYTES_MAX: usize = 2_048;
 
     #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len == MESSAGES_AHEAD
     }

@@ -28,7 +28,17 @@ impl ToCore<'_, '_> {
     /// Gives the core a message whose turn has come, or tells it of that one and gives it an earlier one.
     #[inline]
     fn give(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
-        if bytes.len() > Announced::BYTES_MAX || !self.core.looks_ahead() {
+        if self.core.looks_ahead() {
+            return self.give_later(now, source, bytes);
+        }
+        self.catch_up(now);
+        check(self.core.on_stream_message(now, source, bytes, self.sink));
+    }
+
+    /// Tells the core of a message, if it is short, and gives it an earlier one.
+    #[inline(never)]
+    fn give_later(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
+        if bytes.len() > Announced::BYTES_MAX {
             self.catch_up(now);
             return check(self.core.on_stream_message(now, source, bytes, self.sink));
         }
@@ -39,7 +49,7 @@ impl ToCore<'_, '_> {
         self.announced.put(source, bytes);
     }
 
-    #[inline]
+    #[inline(never)]
     fn give_announced(&mut self, now: Nanos) -> bool {
         let ToCore { core, sink, announced } = self;
         announced.take(|source, bytes| check(core.on_stream_message(now, source, bytes, *sink)))
@@ -47,7 +57,9 @@ impl ToCore<'_, '_> {
 
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
-        while self.give_announced(now) {}
+        if !self.announced.is_empty() {
+            while self.give_announced(now) {}
+        }
     }
 }
 
