@@ -162,7 +162,7 @@ mod tests {
         prop_oneof![-20..20, -3_000..3_000, any::<i32>(), Just(i32::MIN), Just(i32::MAX)]
     }
 
-    proptest! {
+    testkit::properties! {
         #[test]
         fn it_holds_what_a_map_holds(steps in proptest::collection::vec((id(), any::<Option<(bool, u16)>>()), 0..300)) {
             let (mut streams, mut plain) = (ProviderStreams::default(), BTreeMap::new());
