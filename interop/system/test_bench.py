@@ -80,13 +80,14 @@ class Bench(unittest.TestCase):
         for row in figures:
             self.assertGreater(row['p50_ns']['median'], 0)
             self.assertGreaterEqual(row['p999_ns']['median'], row['p50_ns']['median'])
+        self.assertEqual([row['lost'] for row in figures], [0, 0, 0])
         for row in figures[:2]:
             self.assertTrue(all(server['median'] > 0 for server in row['server_cpu_ns_per_update']), row)
 
     def test_end_to_end_in_bursts(self):
         words = ['end-to-end', '--rates', '1000', '--bursts', '20', '--items', '100', '--layouts', 'separate']
         figures = self.figures('end-to-end', *words)
-        self.assertTrue(all(row['mean_ns']['median'] > 0 for row in figures), figures)
+        self.assertTrue(all(row['mean_ns']['median'] > 0 and row['lost'] == 0 for row in figures), figures)
 
     def ways(self, figures):
         """Each way's only row."""

@@ -4,7 +4,7 @@ use market::{Intake, Waited};
 use tracing::{debug, info, warn};
 use units::Nanos;
 
-use crate::announced::Announced;
+use crate::announced::{Announced, AnnouncedMessage};
 use crate::market_to_clients::MarketToClients;
 
 /// What comes from the backbone, given to the core.
@@ -25,42 +25,53 @@ struct ToCore<'s, 'a> {
 }
 
 impl ToCore<'_, '_> {
-    /// Gives the core a message whose turn has come, or tells it of that one and gives it an earlier one.
+    /// Gives the core a message, which has waited since then or has just come, or tells it of that one and gives it an
+    /// earlier one.
     #[inline]
-    fn give(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
-        if self.core.looks_ahead() {
-            return self.give_later(now, source, bytes);
+    fn give(&mut self, now: Nanos, came: (SourceId, Option<Nanos>), bytes: &[u8]) {
+        if self.core.looks_ahead() && bytes.len() <= Announced::BYTES_MAX {
+            return self.give_later(now, came, bytes);
         }
         self.catch_up(now);
-        check(self.core.on_stream_message(now, source, bytes, self.sink));
-    }
-
-    /// Tells the core of a message, if it is short, and gives it an earlier one.
-    #[inline(never)]
-    fn give_later(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
-        if bytes.len() > Announced::BYTES_MAX {
-            self.catch_up(now);
-            return check(self.core.on_stream_message(now, source, bytes, self.sink));
-        }
-        self.core.announce(source, bytes);
-        if self.announced.is_full() {
-            self.give_announced(now);
-        }
-        self.announced.put(source, bytes);
+        handle(self.core, self.sink, now, came, bytes);
     }
 
     #[inline(never)]
-    fn give_announced(&mut self, now: Nanos) -> bool {
+    fn give_later(&mut self, now: Nanos, came: (SourceId, Option<Nanos>), bytes: &[u8]) {
         let ToCore { core, sink, announced } = self;
-        announced.take(|source, bytes| check(core.on_stream_message(now, source, bytes, *sink)))
+        core.announce(came.0, bytes);
+        announced.put(came, bytes, |message| handle_announced(core, sink, now, message));
     }
 
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
-        if !self.announced.is_empty() {
-            while self.give_announced(now) {}
-        }
+        let ToCore { core, sink, announced } = self;
+        while announced.take(|message| handle_announced(core, sink, now, message)) {}
     }
+}
+
+#[inline(never)]
+fn handle_announced(
+    core: &mut PointToPoint,
+    sink: &mut MarketToClients<'_>,
+    now: Nanos,
+    message: &AnnouncedMessage,
+) {
+    handle(core, sink, now, (message.source, message.waited_since), &message.bytes);
+}
+
+#[inline]
+fn handle(
+    core: &mut PointToPoint,
+    sink: &mut MarketToClients<'_>,
+    now: Nanos,
+    (source, waited_since): (SourceId, Option<Nanos>),
+    bytes: &[u8],
+) {
+    if let (Some(since), Some(hops)) = (waited_since, &mut sink.hops) {
+        hops.has_waited_since(since);
+    }
+    check(core.on_stream_message(now, source, bytes, sink));
 }
 
 fn check(result: Result<(), UpstreamError>) {
@@ -96,12 +107,10 @@ impl<'a> BackboneToMarket<'a> {
     /// Handles the next of what waits; false if nothing may be handled now. Who takes no more has to
     /// [catch up](BackboneToMarket::catch_up).
     pub(crate) fn take_waiting(&mut self, now: Nanos) -> bool {
-        if let Some(hops) = &mut self.sink.hops {
-            hops.has_waited_since(self.intake.came(now));
-        }
         let (mut to_core, intake) = self.parts();
+        let since = intake.came(now);
         intake.hand_on(|waited| match waited {
-            Waited::Message(source, bytes) => to_core.give(now, source, bytes),
+            Waited::Message(source, bytes) => to_core.give(now, (source, Some(since)), bytes),
             Waited::Ended(source) => {
                 to_core.catch_up(now);
                 to_core.core.on_source_ended(now, source, to_core.sink);
@@ -128,7 +137,7 @@ impl InletEvents for BackboneToMarket<'_> {
     #[inline]
     fn on_stream_message(&mut self, now: Nanos, source: SourceId, bytes: &[u8]) {
         if self.intake.passes(bytes.len()) {
-            return self.parts().0.give(now, source, bytes);
+            return self.parts().0.give(now, (source, None), bytes);
         }
         self.keep(now, source, bytes);
     }

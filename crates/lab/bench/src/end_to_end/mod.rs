@@ -156,9 +156,13 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
                 let before = contender.busy()?;
                 let (seen, sent) = contender.run(&command, limit)?;
                 let busy = contender.busy()?;
+                let Some(lost) = sent.checked_sub(seen.count) else {
+                    let text = format!("{name} at {rate}/s: {sent} sent, {} received", seen.count);
+                    return Err(BenchError::new(text));
+                };
                 if run > 0 {
                     figures.add(&seen);
-                    figures.lost += sent.saturating_sub(seen.count);
+                    figures.lost += lost;
                     if let (Some(before), Some(busy)) = (before, busy) {
                         figures.add_busy(before, busy, sent);
                     }
