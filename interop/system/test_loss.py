@@ -1,11 +1,13 @@
 """Hosts in a network that loses packets: what is repaired, nobody notices.
 
-Each host drops 5 % of the UDP packets that it receives, from first to last, NAKs and repairs included.
+Each host drops 5 % of the UDP packets that it receives, from first to last, NAKs and repairs included. Now and then the
+source distributor stands still for longer than a P2PS asks a source in vain.
 """
 
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 from daemons import hold_until_ready, wait_at
@@ -16,6 +18,8 @@ from system_test import SystemTest, needs_root, repeat
 LOSS_PERCENT = 5
 LEAST_DROPPED = 400  # datagrams are the fewer, the busier the machine is
 SOURCE, SERVERS, CLIENTS = 1, (2, 3), 4  # hosts
+# lbtrm.nak_generation_interval_us is 1 s; a P2PS waits 10 s for a source that says nothing.
+STILL_S, STILL_TIMES, MOVING_S = 1.3, 4, 0.5
 UNREPAIRED = (
     r'lbtrm_receiver_unrecovered_\w+_total|lbm_delivery_(msgs_lost|lost_events|fragments_\w+lost)_total'
 )
@@ -51,6 +55,11 @@ class FivePercent(SystemTest):
             system.native(second, CLIENTS, name='native-2'),
         ]
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
+        for _ in range(STILL_TIMES):
+            time.sleep(MOVING_S)
+            cls.distributor.hold()
+            time.sleep(STILL_S)
+            cls.distributor.go_on()
         cls.feed.wait_played()
         for server in cls.servers:
             positions = system.wait_right(server, CLIENTS)

@@ -93,7 +93,7 @@ fn a_message_that_lacks_a_fragment_is_lost_with_all_its_numbers_and_the_next_is_
             take_piece(&mut b, 1 + i, 0, i);
         }
         b.take(&data(4, &[(7, 3, "next")]));
-        b.advance(std::time::Duration::from_secs(1));
+        b.advance_heard(std::time::Duration::from_secs(1));
         let events = b.log.take();
         let mut covered = Vec::new();
         for event in &events {
@@ -115,7 +115,7 @@ fn in_order_of_arrival_a_message_that_lacks_a_fragment_is_lost_with_all_its_numb
     take_piece(&mut b, 3, 0, 2);
     b.take(&data(4, &[(7, 3, "next")]));
     assert_eq!(b.log.take(), [BEGIN, plain(3, "next")]);
-    b.advance(std::time::Duration::from_secs(1));
+    b.advance_heard(std::time::Duration::from_secs(1));
     assert_eq!(b.log.take(), [lost(0, 1), lost(2, 1), lost(1, 1)]);
     b.take(&data(5, &[(7, 4, "more")]));
     assert_eq!(b.log.take(), [plain(4, "more")]);

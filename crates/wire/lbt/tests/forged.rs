@@ -113,7 +113,7 @@ fn a_copy_of_what_was_forged_does_not_bear_it_out_and_who_is_not_answered_goes_o
     let forged = data(SENT, &[(7, SENT + 5_000, "forged")]);
     (0..5).for_each(|_| b.take(&forged));
     b.take(&genuine(SENT + 1));
-    b.advance(MS * 1_000);
+    b.advance_heard(MS * 1_000);
     // Of what was not sent again nothing is known: it is lost, and no more.
     assert_eq!(heard(&mut b), (vec![SENT + 1], 1));
     b.take(&genuine(SENT + 2));
@@ -141,7 +141,7 @@ fn a_topic_whose_last_number_came_too_early_is_not_doubted_for_ever_nor_believed
         b.take(&data(SENT + 3, &[]));
         let early = if order == Order::Arrival { vec![SENT + 2] } else { vec![] };
         assert_eq!(heard(&mut b), (early, 0), "{order:?}");
-        b.advance(MS * 1_000);
+        b.advance_heard(MS * 1_000);
         let late = if order == Order::Arrival { vec![] } else { vec![SENT + 2] };
         assert_eq!(
             (heard(&mut b), b.receiver.missing()),
@@ -400,7 +400,7 @@ fn a_session_that_was_taken_to_be_farther_goes_on_where_it_was_and_nothing_is_de
             let t = SENT + 20_000 + i;
             let _ = b.try_take(&data_with(t, trail, false, &[(7, t, "forged")]));
         }
-        b.advance(MS * 1_500);
+        b.advance_heard(MS * 1_500);
         b.naks();
         let mut t = SENT;
         while !b.receiver.has_ended() {

@@ -357,7 +357,7 @@ fn the_loss_in_the_broken_sessions_is_seen_by_the_receiver() {
             let _ = b.try_take(&f.payload);
         });
         assert_eq!(b.receiver.missing(), lost, "{stem}");
-        b.advance(Duration::from_secs(1));
+        b.advance_heard(Duration::from_secs(1));
         assert_eq!(b.counters.unrecovered_tmo.get(), lost, "{stem}");
         let told = b.log.take().iter().any(|e| matches!(e, Event::Lost { first: 3, count: 1, .. }));
         assert_eq!(told, stem.contains("unrecovered"), "{stem}: the tail's topic is not known");

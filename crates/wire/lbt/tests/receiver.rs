@@ -215,19 +215,53 @@ fn after_the_generation_interval_a_number_is_loss_in_its_place() {
     let mut b = bench();
     b.take(&data(0, &[(7, 0, "a")]));
     b.take(&data(3, &[(7, 4, "e")]));
-    b.advance(MS * 500);
+    b.advance_heard(MS * 500);
     b.take(&data(5, &[(7, 6, "g")]));
     b.log.take();
-    b.advance(MS * 499);
+    b.advance_heard(MS * 499);
     assert_eq!(b.log.take(), []);
-    b.advance(MS);
+    b.advance_heard(MS);
     assert_eq!(b.log.take(), [lost(1, 3), got(4, "e")]);
     assert_eq!((b.counters.unrecovered_tmo.get(), b.receiver.missing()), (2, 1));
-    b.advance(MS * 500);
+    b.advance_heard(MS * 500);
     assert_eq!(b.log.take(), [lost(5, 1), got(6, "g")]);
     b.take(&data_with(1, 0, true, &[(7, 1, "late")]));
     assert_eq!(b.log.take(), [], "what was reported lost stays lost");
     assert_eq!(b.delivery.msgs_lost.get(), 4);
+}
+
+#[test]
+fn what_is_missing_while_the_source_is_stopped_has_time_until_it_goes_on_and_not_for_ever() {
+    let stopped = |by: Duration| {
+        let mut b = bench();
+        b.take(&data(0, &[(7, 0, "a")]));
+        b.take(&data(2, &[(7, 2, "c")]));
+        b.log.take();
+        b.advance(by);
+        b
+    };
+    // It goes on, and answers what it was asked meanwhile.
+    let mut b = stopped(MS * 3_999);
+    b.take(&data(3, &[(7, 3, "d")]));
+    b.advance(MS * 200);
+    b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
+    assert_eq!(b.log.take(), [recovered(1, "b"), got(2, "c"), got(3, "d")]);
+    assert_eq!(b.counters.unrecovered_tmo.get(), 0);
+    // It goes on and does not answer.
+    let mut b = stopped(MS * 2_000);
+    b.take(&data(3, &[(7, 3, "d")]));
+    b.advance_heard(MS * 499);
+    assert_eq!(b.log.take(), []);
+    b.advance_heard(MS);
+    assert_eq!(b.log.take(), [lost(1, 1), got(2, "c"), got(3, "d")]);
+    assert_eq!(stopped(MS * 4_000).log.take(), [lost(1, 1), got(2, "c")]);
+    // It is heard now and then: its silence is believed once.
+    let mut b = stopped(MS * 400);
+    for sent in 3..6 {
+        b.take(&data(sent, &[(7, sent, "more")]));
+        b.advance(MS * 400);
+    }
+    assert_eq!(b.log.take()[0], lost(1, 1));
 }
 
 #[test]
@@ -291,7 +325,7 @@ fn a_tail_that_is_lost_for_good_is_reported_when_the_topic_is_announced() {
     let mut b = bench();
     b.take(&data(0, &[(7, 0, "a")]));
     b.take(&sm(1, 0));
-    b.advance(MS * 1000);
+    b.advance_heard(MS * 1000);
     b.log.take();
     b.take(&tsni(2, &[(7, 2), (9, 5)]));
     assert_eq!(b.log.take(), [lost(1, 2)]);
@@ -735,7 +769,7 @@ fn a_topics_number_that_the_datagrams_in_between_cannot_have_reached_is_left_out
     assert_eq!(b.log.take(), [begin(0), got(0, "a")]);
     assert_eq!(b.delivery.msgs_out_of_reach.get(), 2);
     // The source's own come in their place, or they are lost.
-    b.advance(MS * 1_000);
+    b.advance_heard(MS * 1_000);
     assert_eq!(b.log.take(), [lost(1, 2), got(3, "d")]);
     // The same in order of arrival, and at the head of a session that is heard from its begin.
     let mut b = bench_with(|c| c.delivery.ordered_delivery = Order::Arrival);
@@ -810,10 +844,10 @@ fn a_receiver_that_sends_no_naks_profits_from_others_and_gives_up_in_time() {
     let mut b = bench_with(|c| c.send_naks = false);
     b.take(&data(0, &[(7, 0, "a")]));
     b.take(&data(3, &[(7, 3, "d")]));
-    b.advance(MS * 500);
+    b.advance_heard(MS * 500);
     assert_eq!(b.naks(), [[]; 0]);
     b.take(&data_with(1, 0, true, &[(7, 1, "b")]));
-    b.advance(MS * 500);
+    b.advance_heard(MS * 500);
     assert_eq!(b.log.take(), [begin(0), got(0, "a"), recovered(1, "b"), lost(2, 1), got(3, "d")]);
 }
 

@@ -33,7 +33,8 @@ macro_rules! reliable_section {
                 nak_initial_backoff_interval_us: u64 = $nak_initial_backoff_interval_us, range 1..=10_000_000;
                 /// Wait between NAKs for one number.
                 nak_backoff_interval_us: u64 = 10_000, range 1..=10_000_000;
-                /// A number that has not come so long after it was missed is given up and becomes loss.
+                /// A number that has not come so long after it was missed is given up and becomes loss. While the
+                /// source is silent, as one that is stopped, it has up to four times as long.
                 nak_generation_interval_us: u64 = 1_000_000, range 1..=100_000_000;
                 /// Whether NAKs are sent at all.
                 send_naks: bool = true;

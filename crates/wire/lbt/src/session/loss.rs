@@ -25,6 +25,10 @@ pub(super) struct Gap {
     pub(super) end: u64,
     /// When it was found.
     pub(super) detected: Nanos,
+    /// From when on its time counts.
+    since: Nanos,
+    /// It got time anew because the source had been silent.
+    is_prolonged: bool,
     /// When it is to be NAKed.
     pub(super) due: Nanos,
     /// How often it was.
@@ -37,13 +41,39 @@ pub(super) struct Gap {
 
 impl Gap {
     fn new(first: u64, end: u64, detected: Nanos, due: Nanos) -> Gap {
-        Gap { first, end, detected, due, naks: 0, asked: Nanos::ZERO, is_doubted: false }
+        Gap {
+            first,
+            end,
+            detected,
+            since: detected,
+            is_prolonged: false,
+            due,
+            naks: 0,
+            asked: Nanos::ZERO,
+            is_doubted: false,
+        }
     }
 
     fn len(&self) -> u64 {
         self.end - self.first
     }
+
+    /// When it is given up, if the source was last heard at `heard`. A source that says nothing repairs nothing: the gap
+    /// has time until it is heard, but not for ever.
+    fn expiry(&self, generation: Duration, heard: Nanos) -> Nanos {
+        let (expiry, longest) = (self.since + generation, self.detected + generation * SILENT_INTERVALS);
+        let is_heard = heard + silence(generation) >= expiry;
+        if is_heard { expiry } else { longest.max(expiry) }
+    }
 }
+
+/// A source that says nothing for so long may be stopped.
+pub(super) fn silence(generation: Duration) -> Duration {
+    generation / 4
+}
+
+/// Generation intervals after which a gap is given up though the source is silent.
+const SILENT_INTERVALS: u32 = 4;
 
 impl LossMap {
     pub(super) fn new(gaps_max: usize, missing_max: u64) -> LossMap {
@@ -154,23 +184,37 @@ impl LossMap {
         count
     }
 
-    /// Gives up what was found before `now` less `generation` and lies below `proven`; returns how many. What lies
-    /// beyond may not have been sent yet, and is not asked for any more.
-    pub(super) fn give_up_older(&mut self, now: Nanos, generation: Duration, proven: u64) -> u64 {
+    /// Gives up what has had its time of `generation` and lies below `proven`; returns how many. What lies beyond may
+    /// not have been sent yet, and is not asked for any more. The source was last heard at `heard`.
+    pub(super) fn give_up_older(
+        &mut self,
+        now: Nanos,
+        generation: Duration,
+        heard: Nanos,
+        proven: u64,
+    ) -> u64 {
         let mut count = 0;
+        let is_over = |gap: &Gap| gap.expiry(generation, heard) <= now;
         // ranges are found in ascending order, so the oldest are in front
-        while let Some(gap) = self.gaps.front().filter(|g| g.first < proven && g.detected + generation <= now)
-        {
+        while let Some(gap) = self.gaps.front().filter(|g| g.first < proven && is_over(g)) {
             count += self.give_up_below(gap.end.min(proven));
         }
-        let beyond = self.gaps.iter_mut().take_while(|gap| gap.detected + generation <= now);
-        beyond.for_each(|gap| gap.due = Nanos::NEVER);
+        self.gaps.iter_mut().take_while(|gap| is_over(gap)).for_each(|gap| gap.due = Nanos::NEVER);
         count
     }
 
-    /// Nothing counts as found before `earliest`.
-    pub(super) fn detected_after(&mut self, earliest: Nanos) {
-        self.gaps.iter_mut().for_each(|gap| gap.detected = gap.detected.max(earliest));
+    /// The time of no gap counts from before `earliest`.
+    pub(super) fn count_from(&mut self, earliest: Nanos) {
+        self.gaps.iter_mut().for_each(|gap| gap.since = gap.since.max(earliest));
+    }
+
+    /// The source was silent: the time of no gap counts from before `earliest`, but for those to which that was given
+    /// before.
+    pub(super) fn prolong(&mut self, earliest: Nanos) {
+        for gap in self.gaps.iter_mut().filter(|gap| !gap.is_prolonged) {
+            gap.since = gap.since.max(earliest);
+            gap.is_prolonged = true;
+        }
     }
 
     /// Gives up the lowest range; returns how many numbers it had.
@@ -286,9 +330,10 @@ impl LossMap {
         if self.gaps.is_empty() { Nanos::NEVER } else { self.due }
     }
 
-    /// When the oldest range is to be given up, if it lies below `proven`.
-    pub(super) fn next_give_up(&self, generation: Duration, proven: u64) -> Nanos {
-        self.gaps.front().filter(|g| g.first < proven).map_or(Nanos::NEVER, |g| g.detected + generation)
+    /// When the oldest range is to be given up, if it lies below `proven` and the source was last heard at `heard`.
+    pub(super) fn next_give_up(&self, generation: Duration, heard: Nanos, proven: u64) -> Nanos {
+        let oldest = self.gaps.front().filter(|gap| gap.first < proven);
+        oldest.map_or(Nanos::NEVER, |gap| gap.expiry(generation, heard))
     }
 }
 
@@ -352,21 +397,46 @@ mod tests {
         let mut m = map();
         m.add(10, 12, Nanos(0), Nanos(0));
         m.add(20, 30, Nanos(0) + MS, Nanos(0));
-        assert_eq!(m.next_give_up(MS * 5, 30), Nanos(0) + MS * 5);
-        assert_eq!(m.give_up_older(Nanos(0) + MS * 5, MS * 5, 30), 2);
+        let now = Nanos(0) + MS * 5;
+        assert_eq!(m.next_give_up(MS * 5, now, 30), now);
+        assert_eq!(m.give_up_older(now, MS * 5, now, 30), 2);
         assert_eq!(ranges(&m), [(20, 30)]);
+    }
+
+    #[test]
+    fn what_a_silent_source_cannot_repair_has_time_until_it_is_heard_and_not_for_ever() {
+        let at = |t: u32| Nanos(0) + MS * t;
+        let (generation, heard) = (MS * 100, at(60));
+        let mut m = map();
+        m.add(10, 12, at(0), at(0));
+        assert_eq!(m.next_give_up(generation, at(75), 30), at(100), "heard in the last quarter");
+        assert_eq!(
+            (m.next_give_up(generation, heard, 30), m.give_up_older(at(399), generation, heard, 30)),
+            (at(400), 0)
+        );
+        let mut forgotten = map();
+        forgotten.add(10, 12, at(0), at(0));
+        assert_eq!(forgotten.give_up_older(at(400), generation, heard, 30), 2);
+        // It is heard: what was missing meanwhile gets time, once.
+        m.prolong(at(150));
+        m.add(20, 21, at(210), at(210));
+        assert_eq!(m.next_give_up(generation, at(230), 30), at(250));
+        m.prolong(at(260));
+        assert_eq!(m.give_up_older(at(300), generation, at(300), 30), 2);
+        assert_eq!((ranges(&m), m.next_give_up(generation, at(350), 30)), (vec![(20, 21)], at(360)));
     }
 
     #[test]
     fn age_gives_up_nothing_that_may_not_have_been_sent_and_it_is_asked_for_no_more() {
         let mut m = map();
         m.add(10, 30, Nanos(0), Nanos(5));
-        assert_eq!((m.next_give_up(MS, 20), m.next_give_up(MS, 10)), (Nanos(0) + MS, Nanos::NEVER));
-        assert_eq!(m.give_up_older(Nanos(0) + MS, MS, 20), 10);
-        assert_eq!((ranges(&m), m.next_give_up(MS, 20)), (vec![(20, 30)], Nanos::NEVER));
-        assert_eq!(due(&mut m, Nanos(0) + MS), []);
+        let now = Nanos(0) + MS;
+        assert_eq!((m.next_give_up(MS, now, 20), m.next_give_up(MS, now, 10)), (now, Nanos::NEVER));
+        assert_eq!(m.give_up_older(now, MS, now, 20), 10);
+        assert_eq!((ranges(&m), m.next_give_up(MS, now, 20)), (vec![(20, 30)], Nanos::NEVER));
+        assert_eq!(due(&mut m, now), []);
         assert_eq!(m.next_due(), Nanos::NEVER);
-        assert_eq!(m.give_up_older(Nanos(0) + MS, MS, 40), 10);
+        assert_eq!(m.give_up_older(now, MS, now, 40), 10);
     }
 
     #[test]

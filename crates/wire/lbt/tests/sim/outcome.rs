@@ -65,11 +65,11 @@ impl Outcome {
     }
 
     /// A number is asked for once after the first wait, then once in half a back-off at most, for the
-    /// generation interval.
+    /// generation interval; for four while the source is silent.
     fn check_naks(&self, node: &Node, heard: &Heard) {
         let config = &node.plan.config;
         let wait = config.nak_backoff_interval / 2;
-        let each = config.nak_generation_interval.div_duration_f64(wait) as u64 + 2;
+        let each = (4 * config.nak_generation_interval).div_duration_f64(wait) as u64 + 2;
         let (naks, missed) = (heard.counters.naks_sent.get(), heard.counters.lost.get());
         assert!(naks <= each * missed, "{naks} NAKs for {missed} missing datagrams");
     }

@@ -11,8 +11,9 @@ use tickcast_lbt::error::WireError;
 use tickcast_lbt::rm::{Receiver, SessionKey};
 use tickcast_lbt::wire::lbmc::{self, Chain, Header, Kind};
 use tickcast_lbt::wire::lbtrm::{
-    DATA_HEADER_LEN, Data, FLAG_RETRANSMISSION, Packet, SessionHeader, SessionMessage,
+    DATA_HEADER_LEN, Data, FLAG_RETRANSMISSION, Ncf, Packet, SessionHeader, SessionMessage,
 };
+use tickcast_lbt::wire::list::NcfReason;
 use units::{Nanos, Sqn};
 
 pub(crate) const SESSION: SessionHeader = SessionHeader { ucast_port: 14391, session_id: 0x5eed_1234 };
@@ -95,6 +96,18 @@ impl ReceiverBench {
     pub(crate) fn advance(&mut self, by: Duration) {
         self.now += by;
         self.receiver.on_wakeup(self.now, &mut self.log);
+    }
+
+    /// Time passes in which the source is heard, though it sends nothing that is missing.
+    pub(crate) fn advance_heard(&mut self, by: Duration) {
+        const STEP: Duration = Duration::from_millis(100);
+        let end = self.now + by;
+        while self.now < end {
+            let mut ncf = Vec::new();
+            Ncf::emit(SESSION, Sqn(0), NcfReason::Ignored, &[], &mut ncf);
+            self.take(&ncf);
+            self.advance(end.since(self.now).min(STEP));
+        }
     }
 
     pub(crate) fn close(&mut self) {

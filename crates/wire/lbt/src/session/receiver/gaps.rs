@@ -1,7 +1,7 @@
 //! What is missing: when it is asked for, and when it is given up.
 
 use super::super::backoff::{Retries, first_wait};
-use super::super::loss::{Gap, LossMap};
+use super::super::loss::{Gap, LossMap, silence};
 use super::super::tally;
 use super::liveness::later;
 use crate::config::{NakLaw, ReceiverConfig};
@@ -169,9 +169,9 @@ impl Gaps {
         self.repaired.given_up += count;
     }
 
-    /// Gives up what was missing for too long and lies below `proven`.
-    pub(super) fn give_up_older(&mut self, now: Nanos, proven: u64) {
-        let count = self.loss.give_up_older(now, self.generation, proven);
+    /// Gives up what was missing for too long and lies below `proven`; the source was last heard at `heard`.
+    pub(super) fn give_up_older(&mut self, now: Nanos, heard: Nanos, proven: u64) {
+        let count = self.loss.give_up_older(now, self.generation, heard, proven);
         self.counters.unrecovered_tmo.add(count);
         self.repaired.given_up += count;
     }
@@ -229,13 +229,13 @@ impl Gaps {
         &self.naks
     }
 
-    /// When a NAK is due, or something below `proven` is to be given up.
-    pub(super) fn due(&self, proven: u64) -> Nanos {
+    /// When a NAK is due, or something below `proven` is to be given up; the source was last heard at `heard`.
+    pub(super) fn due(&self, heard: Nanos, proven: u64) -> Nanos {
         let mut nak = self.loss.next_due();
         if self.nak_credit == 0 {
             nak = nak.max(self.nak_credit_until);
         }
-        nak.min(self.loss.next_give_up(self.generation, proven))
+        nak.min(self.loss.next_give_up(self.generation, heard, proven))
     }
 
     /// This process was stopped: what is missing gets half of the generation interval. Who is always late gets no more
@@ -243,7 +243,21 @@ impl Gaps {
     pub(super) fn pardon(&mut self, now: Nanos) {
         if now >= self.pardoned + self.generation * 2 {
             self.pardoned = now;
-            self.loss.detected_after(later(now, self.generation / 2, self.generation));
+            self.loss.count_from(self.half_time(now));
         }
+    }
+
+    /// The source is heard, and was last heard at `before`. If it was silent meanwhile, it has not seen what it was asked
+    /// for: what is missing gets half of the generation interval, once.
+    #[inline]
+    pub(super) fn hear(&mut self, now: Nanos, before: Nanos) {
+        if !self.loss.is_empty() && now >= before + silence(self.generation) {
+            self.loss.prolong(self.half_time(now));
+        }
+    }
+
+    /// From when on the time of what has half of it to go counts.
+    fn half_time(&self, now: Nanos) -> Nanos {
+        later(now, self.generation / 2, self.generation)
     }
 }
