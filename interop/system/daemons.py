@@ -1,5 +1,6 @@
 """The daemons, started as a user starts them: the example configurations, changed by --set."""
 
+import json
 import os
 
 import expected
@@ -99,6 +100,24 @@ class System:
         daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
         return daemon
 
+    def pop(self, upstream, host=None, sets=(), name='pop', lines=()):
+        """A P2PS behind servers: [(name, [host:port, ...], {further keys}), ...]; `lines` are further ones of its file."""
+        port, websocket_port = free_ports(), free_ports()
+        text = list(lines)
+        for each, hosts, keys in upstream:
+            text += ['[[p2ps.upstream]]', 'name = "%s"' % each, 'hosts = %s' % json.dumps(hosts)]
+            text += ['%s = %s' % (key, _toml(value)) for key, value in keys.items()]
+        path = os.path.join(self.directory, name)
+        with open(path + '.toml', 'w') as f:
+            f.write('\n'.join([*text, '']))
+        own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
+        if SHARDS:
+            own['p2ps.shards'] = SHARDS
+        daemon = self._daemon('p2ps', name, host, own, sets, path)
+        daemon.websocket_port = websocket_port
+        daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
+        return daemon
+
     def feed(self, host=None, sets=(), name='feed', speed='20', repeat=False, delay_ms=0):
         distributor = '%s:%d' % (self.place.address(self.distributor_host), self.provider_port)
         own = {
@@ -180,6 +199,13 @@ class System:
 
         said = lambda: 'right images at the server; the last: %s' % '\n'.join(wrong[:20])
         return wait_until(is_right, said, [p2ps], RIGHT_WITHIN_S)
+
+
+def _toml(value):
+    """A value as TOML: as in JSON, but for tables."""
+    if isinstance(value, dict):
+        return '{ %s }' % ', '.join('%s = %s' % (key, _toml(part)) for key, part in value.items())
+    return '[%s]' % ', '.join(map(_toml, value)) if isinstance(value, list) else json.dumps(value)
 
 
 def _server(p2ps):

@@ -24,9 +24,13 @@ class Interactive(SystemTest):
         cls.system_ = cls.system()
         cls.ports = [free_ports(), free_ports()]
         cls.providers = [cls.provider(name, port, *options) for name, port in zip(('one', 'two'), cls.ports)]
-        cls.distributor = cls.dial(cls.ports)
-        cls.p2ps = cls.system_.p2ps(sets=LINGER['p2ps'])
+        cls.distributor, cls.p2ps = cls.serve()
         cls.wait_ready(2)
+
+    @classmethod
+    def serve(cls):
+        """(who asks the providers, whom consumers ask)"""
+        return cls.dial(cls.ports), cls.system_.p2ps(sets=LINGER['p2ps'])
 
     @classmethod
     def provider(cls, name, port, *options, service=SERVICE, fields=FIELDS):
@@ -54,8 +58,11 @@ class Interactive(SystemTest):
 
     @classmethod
     def states(cls):
-        status = cls.distributor.status() or {}  # null until it has first described itself
-        return [one['state'] for one in status.get('interactive_providers', ())]
+        return [one['state'] for one in cls.distributor_status().get('interactive_providers', ())]
+
+    @classmethod
+    def distributor_status(cls):
+        return cls.distributor.status() or {}  # null until it has first described itself
 
     @classmethod
     def said(cls, ev, **parts):

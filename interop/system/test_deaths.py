@@ -14,11 +14,16 @@ class Deaths(SystemTest):
     def begin(cls, speed):
         cls.system_ = cls.system()
         cls.distributor = cls.system_.source_distributor()
-        cls.p2ps = cls.system_.p2ps()
+        cls.p2ps = cls.serve()
         cls.feed = cls.system_.feed(speed=speed, delay_ms=3000)
         cls.clients = [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
         cls.episodes = {}
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
+
+    @classmethod
+    def serve(cls):
+        """Whom the clients ask."""
+        return cls.system_.p2ps()
 
     @classmethod
     def play(cls, more):

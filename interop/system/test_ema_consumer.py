@@ -94,12 +94,16 @@ class Chain(Judged):
         port = free_ports()
         cls.provider = java_tools.interactive(cls.directory, port, '--service', SERVICE, *cls.PROVIDER)
         cls.keep(cls.provider)
-        sets = java_tools.dialled('ema', port) | java_tools.numbered(SERVICE, SERVICE_ID) | cls.DISTRIBUTOR
-        cls.distributor = system.source_distributor(sets=sets)
-        cls.p2ps = system.p2ps(sets=cls.P2PS)
+        cls.distributor, cls.p2ps = cls.serve(system, port)
         cls.port = cls.p2ps.port
         cls.provider.wait_told('login')
         system.wait_serving(cls.p2ps, SERVICE)
+
+    @classmethod
+    def serve(cls, system, port):
+        """(who asks the provider at a port, whom consumers ask)"""
+        sets = java_tools.dialled('ema', port) | java_tools.numbered(SERVICE, SERVICE_ID) | cls.DISTRIBUTOR
+        return system.source_distributor(sets=sets), system.p2ps(sets=cls.P2PS)
 
 
 class Requests(Chain):

@@ -52,8 +52,8 @@ class Chain(Interactive):
         closes = lambda: len(cls.said('close')) >= len(NAMES)
         wait_until(closes, 'the providers are told that nobody wants the items', [*cls.providers])
         wait_until(
-            lambda: cls.distributor.status()['items'] == 0,
-            lambda: 'nothing stays: %s' % cls.distributor.status(),
+            lambda: cls.distributor_status()['items'] == 0,
+            lambda: 'nothing stays: %s' % cls.distributor_status(),
             [cls.distributor],
         )
 

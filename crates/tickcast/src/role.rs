@@ -13,7 +13,7 @@ use net::{Poller, Token, clock};
 use p2ps::{PointToPointServer, RelayServer, Shard, Shards};
 use resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
-use source_distributor::SourceDistributor;
+use source_distributor::{SourceDistributor, SourceDistributorConfig};
 use tracing::warn;
 use units::Nanos;
 
@@ -48,6 +48,23 @@ pub(crate) fn source_distributor(
     role: &Surroundings<'_>,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    carried(role, Providers::ConnectToo, ready)
+}
+
+/// How a source distributor and its providers come together.
+#[derive(Clone, Copy)]
+enum Providers {
+    /// It has a port for them, and dials others.
+    ConnectToo,
+    /// It dials all of them.
+    Dialled,
+}
+
+fn carried(
+    role: &Surroundings<'_>,
+    providers: Providers,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let thread = &role.config.source_distributor.thread;
     let poller = enter(thread, role.stop)?;
     match &role.carrier {
@@ -57,11 +74,11 @@ pub(crate) fn source_distributor(
             let (seed, now) = (clock::seed(), clock::monotonic());
             check_window(role.config);
             let outlet = MulticastOutlet::new(config, registrar, CARRIER, seed, now, counters)?;
-            distribute(role, poller, outlet, ready)
+            distribute(role, providers, poller, outlet, ready)
         }
         Carrier::InProcess(hub) => {
             let outlet = InProcessOutlet::new(hub, poller.registrar(), CARRIER_WAKER, spins(thread))?;
-            distribute(role, poller, outlet, ready)
+            distribute(role, providers, poller, outlet, ready)
         }
     }
 }
@@ -81,14 +98,18 @@ fn check_window(config: &RootConfig) {
 
 fn distribute(
     role: &Surroundings<'_>,
+    providers: Providers,
     mut poller: Poller,
     outlet: impl Outlet,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (config, registrar) = (&role.config.source_distributor, poller.registrar());
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
-    let mut distributor =
-        SourceDistributor::new(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
+    let open = match providers {
+        Providers::ConnectToo => SourceDistributor::new,
+        Providers::Dialled => SourceDistributor::without_port,
+    };
+    let mut distributor = open(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
     ready(Described::with_ledger("source-distributor", distributor.status()))?;
     let status = distributor.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut distributor];
@@ -106,6 +127,56 @@ pub(crate) fn p2ps(
     role: &Surroundings<'_>,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    if role.config.p2ps.upstream.is_empty() { fed(role, ready) } else { fed_by_upstream(role, ready) }
+}
+
+/// A point-to-point server that other servers feed: a source distributor on a thread of its own dials them, and memory
+/// is the backbone.
+fn fed_by_upstream(
+    role: &Surroundings<'_>,
+    ready: impl FnOnce(Described) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let interactive = role.config.p2ps.upstream.clone();
+    let source_distributor =
+        SourceDistributorConfig { interactive, ..role.config.source_distributor.clone() };
+    let config = RootConfig { source_distributor, ..role.config.clone() };
+    let carrier = Carrier::InProcess(Hub::new());
+    let within = || Surroundings {
+        config: &config,
+        dictionary: Arc::clone(&role.dictionary),
+        carrier: carrier.clone(),
+        registry: role.registry,
+        stop: role.stop,
+    };
+    std::thread::scope(|scope| {
+        // However this ends, the source distributor is not left.
+        let stop_all = StopAll(role.stop);
+        let (sender, opened) = mpsc::channel();
+        let upstream = within();
+        let run = move || {
+            // Nor is the server, which would wait for it.
+            let _stop_all = StopAll(upstream.stop);
+            carried(&upstream, Providers::Dialled, |described| {
+                _ = sender.send(described);
+                Ok(())
+            })
+        };
+        let thread = std::thread::Builder::new().name("p2ps-upstream".to_owned());
+        let thread = thread.spawn_scoped(scope, run)?;
+        // One that cannot begin has dropped the sender, and says why when it is joined.
+        let served = match opened.recv() {
+            Ok(upstream) => {
+                fed(&within(), |described| ready(p2ps::describe_with_upstream(described, upstream)))
+            }
+            Err(mpsc::RecvError) => Ok(()),
+        };
+        drop(stop_all);
+        let panicked = |_| Err(Failure::Run("the source distributor has panicked; see above".to_owned()));
+        thread.join().unwrap_or_else(panicked).and(served)
+    })
+}
+
+fn fed(role: &Surroundings<'_>, ready: impl FnOnce(Described) -> Result<(), Failure>) -> Result<(), Failure> {
     let thread = &role.config.p2ps.thread;
     let poller = enter(thread, role.stop)?;
     match &role.carrier {

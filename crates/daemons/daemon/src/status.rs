@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use counters::table::Thread;
 use net::Heartbeat;
-use serde_json::Value;
+use serde_json::{Value, json};
 use units::Nanos;
 
 use crate::query::{Parameter, Query, QueryError};
@@ -204,6 +204,21 @@ impl Described {
         ledger: impl Fn() -> Result<Value, StatusError> + Send + Sync + 'static,
     ) -> Described {
         Described { ledger: Arc::new(ledger), ..self }
+    }
+
+    /// Puts the hops of another daemon of the process, from which this one has its updates, before those of its own ledger.
+    #[must_use]
+    pub fn and_ledger_of(self, before: &Described) -> Described {
+        let (before, own) = (Arc::clone(&before.ledger), Arc::clone(&self.ledger));
+        self.and_ledger(move || {
+            let hops = |document: Value| match document {
+                Value::Object(mut parts) => parts.remove("hops"),
+                _ => None,
+            };
+            let all = [hops(before()?), hops(own()?)].into_iter().flatten();
+            let all: Vec<Value> = all.filter_map(|hops| hops.as_array().cloned()).flatten().collect();
+            Ok(json!({ "hops": all }))
+        })
     }
 
     /// Adds what follows items: it gets the part of a URL behind its `?`.
@@ -490,13 +505,24 @@ impl Describer {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::query::Subject;
 
     fn describer() -> Describer {
         Describer::new(Parameter::ALL)
+    }
+
+    #[test]
+    fn a_ledger_has_the_hops_of_the_daemon_before_first() {
+        let daemon = |hops: Value| {
+            let described = Described::new(Vec::new(), |_| Ok(Value::Null), |_| Err(OrderError::NoClient(0)));
+            described.and_ledger(move || Ok(json!({ "hops": hops })))
+        };
+        let (before, own) = (daemon(json!(["a"])), daemon(json!(["b", "c"])));
+        assert_eq!(own.and_ledger_of(&before).ledger().ok(), Some(json!({ "hops": ["a", "b", "c"] })));
+        let none = Described::new(Vec::new(), |_| Ok(Value::Null), |_| Err(OrderError::NoClient(0)));
+        let failed = daemon(json!(["b"])).and_ledger_of(&none).ledger();
+        assert!(matches!(failed, Err(StatusError::NoLedger)), "an account that lacks a hop is none");
     }
 
     #[test]

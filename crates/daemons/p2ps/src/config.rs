@@ -8,6 +8,7 @@ use market::p2ps::{ClientClass, ClientClasses, ServerConfig};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
+use source_distributor::InteractiveConfig;
 
 config::section! {
     /// What the clients of some users may have. A user is of the first class that names it.
@@ -47,6 +48,11 @@ config::section! {
 config::section! {
     /// The point-to-point server: consumers connect here.
     pub struct P2psConfig {
+        /// Servers that this one takes its data from as their client, in place of the backbone: P2PSs, ADSs, interactive
+        /// providers (docs/guides/pop.md). Each item is asked for once, whoever watches it. A source distributor in the
+        /// same process dials them; [source_distributor] configures it, but for its provider port, which it does not
+        /// open.
+        upstream: Vec<InteractiveConfig>;
         /// Port on which RSSL consumers connect.
         rssl_port: u16 = 14002;
         /// How consumer connections are treated.
@@ -133,8 +139,8 @@ config::section! {
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone
-        /// for all of them. 0 for as many as shard_cpus lists, or without it one for each CPU but one; on two CPUs one
-        /// thread does everything.
+        /// for all of them. 0 for as many as shard_cpus lists, or without it one for each CPU but one, or but two if there
+        /// are upstream servers; on two CPUs one thread does everything.
         shards: u32 = 0, range 0..=64;
         /// With shards, most images that each keeps while none of its clients needs them; one that is needed again comes
         /// from the thread that takes the backbone, which has all of them.
@@ -182,6 +188,8 @@ impl P2psConfig {
             ));
         }
         complaints.extend(self.check_interval());
+        complaints
+            .extend(InteractiveConfig::check_all("upstream", &self.upstream).err().into_iter().flatten());
         let conflates = self.conflate_above_bytes > 0 || self.conflate_above_ms > 0;
         let rssl = Some(("rssl.backlog_max_bytes", self.rssl.backlog_max_bytes));
         let websocket = ("websocket.backlog_max_bytes", self.websocket.backlog_max_bytes);
@@ -275,8 +283,11 @@ impl P2psConfig {
 
     fn shard_count_on(&self, cpus: impl FnOnce() -> usize) -> u32 {
         match (self.shards, self.shard_cpus.len()) {
-            // One CPU is left for the thread that takes the backbone.
-            (0, 0) => (cpus().saturating_sub(1)).clamp(1, SHARDS_MAX as usize) as u32,
+            // One CPU is left for the thread that takes the backbone, and one for that of upstream servers.
+            (0, 0) => {
+                let others = 1 + usize::from(!self.upstream.is_empty());
+                cpus().saturating_sub(others).clamp(1, SHARDS_MAX as usize) as u32
+            }
             (0, listed) => listed as u32,
             (shards, _) => shards,
         }
@@ -477,6 +488,16 @@ mod tests {
         assert!(error.contains("2 CPUs for 1 threads"), "{error}");
         let error = load("shard_cpus = [1]").expect_err("there are no shards");
         assert!(error.contains("p2ps.thread.cpu"), "{error}");
+    }
+
+    #[test]
+    fn upstream_servers_have_names_and_a_thread_of_their_own() {
+        let one = "[[upstream]]\nname = \"a\"\nhosts = [\"h:1\"]\n";
+        let loaded = config::Loader::new::<P2psConfig>().file("p2ps.toml", one).load();
+        let config = loaded.expect("legal").value;
+        assert_eq!([2, 3, 4].map(|cpus| config.shard_count_on(|| cpus)), [1, 1, 2]);
+        let error = load(&format!("{one}{one}")).expect_err("twins");
+        assert!(error.contains("p2ps.toml:5:8: each provider has a name of its own"), "{error}");
     }
 
     #[test]

@@ -94,6 +94,7 @@ mod server;
 mod shards;
 mod shares;
 mod trace;
+mod upstream;
 mod websocket;
 
 pub use crate::config::{ClassConfig, P2psConfig, ServiceRateConfig};
@@ -101,3 +102,4 @@ pub use relay::RelayServer;
 pub use server::PointToPointServer;
 pub use shards::{Shard, Shards, describe_as_one};
 pub use trace::describe_alone;
+pub use upstream::describe_with_upstream;

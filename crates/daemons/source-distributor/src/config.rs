@@ -47,14 +47,29 @@ config::choice! {
 }
 
 config::section! {
+    /// A service that has another name here than where it comes from.
+    pub struct RenamedServiceConfig {
+        /// Its name there.
+        theirs: String, required, length 1..=255;
+        /// Its name here.
+        ours: String, required, length 1..=238;
+    }
+}
+
+config::section! {
     /// An interactive provider: it is dialled, and asked for items one by one.
     pub struct InteractiveConfig {
         /// What logs and status pages call it.
         name: String, required, length 1..=255;
         /// Where it listens: hosts of one provider, tried in turn.
         hosts: Vec<HostPort>, required, length 1..=64;
-        /// The services that are taken from it; all that it has if there are none.
+        /// The services that are taken from it, by their names there; all that it has if there are none.
         services: Vec<String> = [], length 0..=1_000;
+        /// Services that have another name here.
+        renamed: Vec<RenamedServiceConfig>;
+        /// It is connected to, and asked for items only while no other that has their service can be. What it has by then
+        /// it keeps when another is back.
+        standby: bool = false;
         /// Name of the user that logs in; the name of the user that runs the process if it is empty.
         user: String = "", length 0..=255;
         /// File whose first line is the password to log in with; none is sent if it is not set.
@@ -81,6 +96,38 @@ impl PostsConfig {
 }
 
 impl InteractiveConfig {
+    /// What is wrong with a list of them, `key` by name.
+    ///
+    /// # Errors
+    /// Each complaint names the key.
+    pub fn check_all(key: &str, list: &[InteractiveConfig]) -> Result<(), Vec<Complaint>> {
+        let mut complaints = Vec::new();
+        let mut names = HashSet::new();
+        for (at, one) in list.iter().enumerate() {
+            if !names.insert(&one.name) {
+                let text = "each provider has a name of its own";
+                complaints.push(Complaint::new([format!("{key}.{at}.name")], text));
+            }
+            let (mut theirs, mut ours) = (HashSet::new(), HashSet::new());
+            for (place, renamed) in one.renamed.iter().enumerate() {
+                let key = |name: &str| format!("{key}.{at}.renamed.{place}.{name}");
+                if !theirs.insert(&renamed.theirs) {
+                    let text = format!("`{}` has another name already", renamed.theirs);
+                    complaints.push(Complaint::new([key("theirs")], text));
+                }
+                if !ours.insert(&renamed.ours) {
+                    let text = format!("another service of this provider is `{}` already", renamed.ours);
+                    complaints.push(Complaint::new([key("ours")], text));
+                }
+                if !one.services.is_empty() && !one.services.contains(&renamed.theirs) {
+                    let text = format!("`{}` is not among the services that are taken", renamed.theirs);
+                    complaints.push(Complaint::new([key("theirs")], text));
+                }
+            }
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
     /// What the core is told about it.
     pub(crate) fn spec(&self, identity: &Identity) -> DialSpec {
         DialSpec {
@@ -91,6 +138,8 @@ impl InteractiveConfig {
             application_name: self.application_name.clone(),
             position: identity.position_or(&self.position),
             services: self.services.clone(),
+            is_standby: self.standby,
+            renamed: self.renamed.iter().map(|r| (r.theirs.clone(), r.ours.clone())).collect(),
         }
     }
 }
@@ -184,14 +233,7 @@ config::section! {
 
 impl SourceDistributorConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
-        let mut names = HashSet::new();
-        let twins = self.interactive.iter().enumerate().filter(|(_, one)| !names.insert(&one.name));
-        let complaints: Vec<Complaint> = twins
-            .map(|(at, _)| {
-                Complaint::new([format!("interactive.{at}.name")], "each provider has a name of its own")
-            })
-            .collect();
-        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+        InteractiveConfig::check_all("interactive", &self.interactive)
     }
 
     /// What the core goes by.
@@ -268,6 +310,25 @@ mod tests {
         assert!(load(&named(238)).is_ok());
         let said = load(&named(239)).expect_err("no topic").to_string();
         assert!(said.contains("services.0.name") && said.contains("238"), "{said}");
+    }
+
+    #[test]
+    fn a_service_of_a_provider_has_one_other_name_that_no_other_has() {
+        let provider = "[[interactive]]\nname = \"a\"\nhosts = [\"h:1\"]\n";
+        let renamed = |theirs: &str, ours: &str| {
+            format!("[[interactive.renamed]]\ntheirs = \"{theirs}\"\nours = \"{ours}\"\n")
+        };
+        let config = load(&format!("{provider}{}{}", renamed("A", "B"), renamed("B", "A"))).expect("legal");
+        let names = config.interactive[0].spec(&Identity::default()).renamed;
+        assert_eq!((names["A"].as_str(), names["B"].as_str()), ("B", "A"));
+        for (more, said) in [
+            (renamed("A", "B") + &renamed("A", "C"), "`A` has another name already"),
+            (renamed("A", "B") + &renamed("C", "B"), "is `B` already"),
+            ("services = [\"C\"]\n".to_owned() + &renamed("A", "B"), "`A` is not among the services"),
+        ] {
+            let error = load(&format!("{provider}{more}")).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 
     #[test]

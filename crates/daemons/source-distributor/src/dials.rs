@@ -318,6 +318,8 @@ mod tests {
             name: "one".into(),
             hosts: vec![HostPort::new("127.0.0.1", address.port())],
             services: Vec::new(),
+            renamed: Vec::new(),
+            standby: false,
             user: String::new(),
             password_file: None,
             application_id: "256".into(),

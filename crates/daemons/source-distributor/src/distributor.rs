@@ -76,9 +76,6 @@ impl<O: Outlet> SourceDistributor<O> {
         seed: u64,
         registry: &Registry,
     ) -> io::Result<SourceDistributor<O>> {
-        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
-        let counters = Arc::new(Counters::default());
-        registry.register(&[], counters.clone());
         let listener = server::rssl::listen(
             &config.provider,
             config.provider_port,
@@ -88,14 +85,65 @@ impl<O: Outlet> SourceDistributor<O> {
             READ_BYTES,
             ListenerCounters::registered(registry, "provider"),
         )?;
+        info!(provider_port = %listener.local_address()?, "providers connect");
+        if let Some(address) = listener.tls_address()? {
+            info!(%address, "encrypted provider connections");
+        }
+        SourceDistributor::with(
+            config,
+            dictionary,
+            outlet,
+            listener,
+            (registrar, token_space),
+            seed,
+            registry,
+        )
+    }
+
+    /// The same without a provider port, for who dials all of its providers.
+    ///
+    /// # Errors
+    /// A value is out of range; the error names it.
+    pub fn without_port(
+        config: &SourceDistributorConfig,
+        dictionary: Arc<Dictionary>,
+        outlet: O,
+        registrar: &Registrar,
+        token_space: u32,
+        seed: u64,
+        registry: &Registry,
+    ) -> io::Result<SourceDistributor<O>> {
+        let counters = ListenerCounters::registered(&Registry::default(), "provider");
+        let listener =
+            server::rssl::without_port(&config.provider, registrar, token_space, READ_BYTES, counters)?;
+        SourceDistributor::with(
+            config,
+            dictionary,
+            outlet,
+            listener,
+            (registrar, token_space),
+            seed,
+            registry,
+        )
+    }
+
+    fn with(
+        config: &SourceDistributorConfig,
+        dictionary: Arc<Dictionary>,
+        outlet: O,
+        listener: RsslListener,
+        (registrar, token_space): (&Registrar, u32),
+        seed: u64,
+        registry: &Registry,
+    ) -> io::Result<SourceDistributor<O>> {
+        let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
+        let counters = Arc::new(Counters::default());
+        registry.register(&[], counters.clone());
         let dials = Dials::new(&config.interactive, registrar, token_space + 2, !seed, registry)?;
         let instance = units::Rng::new(seed).next_u64();
         let mut core = Distributor::new(instance, config.core(), dictionary, counters);
         core.admit_only(admitted);
-        info!(instance = format!("{instance:016x}"), provider_port = %listener.local_address()?, "source distributor");
-        if let Some(address) = listener.tls_address()? {
-            info!(%address, "encrypted provider connections");
-        }
+        info!(instance = format!("{instance:016x}"), "source distributor");
         let stamper = config.hop_stamps.then(|| Stamper {
             stamps: Stamps::default(),
             latencies: HopLatencies::registered(registry, "source_distributor", &[]),

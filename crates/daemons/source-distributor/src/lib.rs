@@ -67,6 +67,7 @@ mod market_to_backbone;
 mod rssl_to_market;
 
 pub use crate::config::{
-    BalanceConfig, InteractiveConfig, PostsConfig, RequestsConfig, ServiceConfig, SourceDistributorConfig,
+    BalanceConfig, InteractiveConfig, PostsConfig, RenamedServiceConfig, RequestsConfig, ServiceConfig,
+    SourceDistributorConfig,
 };
 pub use distributor::SourceDistributor;

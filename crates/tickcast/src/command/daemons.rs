@@ -44,7 +44,9 @@ fn run(
     role: impl FnOnce(&Surroundings<'_>, Ready<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, &name.replace('-', "_"))?;
-    warn_of_open_doors(&config);
+    if name != "p2ps" || config.p2ps.upstream.is_empty() {
+        warn_of_open_doors(&config);
+    }
     net::descriptors::raise_limit()?;
     if let Some(lack) = lack_of_descriptors(&connections(&config), net::descriptors::share_of_strangers()) {
         tracing::warn!(limit = net::descriptors::limit(), "{lack}");

@@ -15,7 +15,7 @@ use client::HostPort;
 use counters::Registry;
 use daemon::{DaemonThread, Described};
 use feed::{Replay, Speed};
-use serde_json::{Value, json};
+use serde_json::json;
 use source_distributor::{PostsConfig, ServiceConfig};
 
 use self::counts::Counts;
@@ -129,7 +129,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
     threads.push(DaemonThread::new("feed", replay.heartbeat()));
     let (server, traced) = (described_server.clone(), described_server.clone());
-    let (ledger_of_distributor, ledger_of_server) = (described_distributor.clone(), described_server.clone());
+    let (before, ledger) = (described_distributor.clone(), described_server.clone());
     let described = Described::new(
         threads,
         // A question is about the P2PS's clients: the source distributor has one provider.
@@ -139,12 +139,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
         },
         move |order| server.order(order),
     );
-    let described = described.and_ledger(move || {
-        let hops = |document: &Value| document["hops"].as_array().cloned().unwrap_or_default();
-        let distributor = hops(&ledger_of_distributor.ledger()?);
-        let all = [distributor, hops(&ledger_of_server.ledger()?)].concat();
-        Ok(json!({ "hops": all }))
-    });
+    let described = described.and_ledger(move || ledger.ledger()).and_ledger_of(&before);
     let described = described.and_trace(move |query| traced.trace(query));
     host::start_admin(&config.admin, registry, &stop, &described)?;
     let replay = {

@@ -50,6 +50,15 @@ fn is_encodable(definition: &Service) -> bool {
 /// Half of what one entry of a filter list can hold.
 const DEFINITION_MAX_BYTES: usize = 32 << 10;
 
+/// Whether the ids that a provider gives its services are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// They are: it was told which to use.
+    Kept,
+    /// If they are free: it has them from elsewhere.
+    AnyFree,
+}
+
 /// What it offers.
 impl Suppliers {
     /// Notes what a provider offers; returns whether the service was up there before.
@@ -63,8 +72,15 @@ impl Suppliers {
         let Some(dialled) = &mut known.dialled else { return false };
         known.service_ids.insert(theirs, definition.id);
         let id = definition.id;
-        let fresh =
-            Offer { theirs, definition, open_count: 0, pending_count: 0, since, is_limit_reported: false };
+        let fresh = Offer {
+            theirs,
+            definition,
+            is_standby: dialled.spec.is_standby,
+            open_count: 0,
+            pending_count: 0,
+            since,
+            is_limit_reported: false,
+        };
         match dialled.offers.get_mut(&id) {
             Some(offer) => {
                 let before = std::mem::replace(offer, fresh);
@@ -153,7 +169,7 @@ impl Suppliers {
 
     /// A provider's service under our id, if it can be one of ours. States of groups and of all items are told item
     /// by item, and how much a provider bears is between it and us.
-    pub(super) fn as_ours(&self, mut definition: Service) -> Result<Service, Untaken> {
+    pub(super) fn as_ours(&self, mut definition: Service, numbers: Numbers) -> Result<Service, Untaken> {
         definition.groups.clear();
         definition.state.status = None;
         if !can_be_topic(&definition.info.name) {
@@ -162,21 +178,20 @@ impl Suppliers {
         if !is_encodable(&definition) {
             return Err(Untaken::For(RefusedService::Unfit));
         }
-        definition.id = self.service_id(&definition)?;
+        definition.id = self.service_id(&definition, numbers)?;
         Ok(definition)
     }
 
     /// The id that a service has in the whole system: as configured, else the one it has, whoever published
-    /// it before, else the provider's own.
-    fn service_id(&self, definition: &Service) -> Result<u16, Untaken> {
+    /// it before, else the provider's own, else a free one if the provider's numbers do not count.
+    fn service_id(&self, definition: &Service, numbers: Numbers) -> Result<u16, Untaken> {
         let name = &definition.info.name;
         let is_of_name = |s: &&PublishedService| s.definition.info.name == *name;
         let known = self.services.values().find(is_of_name).map(|s| s.definition.id);
         let id = match self.config.service_ids.get(name).copied().or(known) {
             Some(id) => id,
-            None if self.config.service_ids.values().any(|&id| id == definition.id) => {
-                return Err(Untaken::For(RefusedService::Unfit));
-            }
+            None if numbers == Numbers::AnyFree => self.free_id(definition.id),
+            None if self.is_configured(definition.id) => return Err(Untaken::For(RefusedService::Unfit)),
             None => definition.id,
         };
         // What is withdrawn stands in the way for a while only.
@@ -187,6 +202,17 @@ impl Suppliers {
             None => self.services.values().filter_map(|service| service.withdrawn).min(),
         };
         Err(in_the_way.map_or(Untaken::For(RefusedService::Unfit), Untaken::Until))
+    }
+
+    fn is_configured(&self, id: u16) -> bool {
+        self.config.service_ids.values().any(|&configured| configured == id)
+    }
+
+    /// The first id from `wished` on, and from 1 on behind the last, that no service has and none is to have; `wished` if
+    /// there is none.
+    fn free_id(&self, wished: u16) -> u16 {
+        let is_free = |id: &u16| !self.services.contains_key(id) && !self.is_configured(*id);
+        (wished..=u16::MAX).chain(1..wished).find(is_free).unwrap_or(wished)
     }
 
     /// Describes a service anew, as its providers together offer it.

@@ -1,7 +1,7 @@
 //! Providers that are dialled: this instance logs in to them as a consumer does, and asks for items one by
 //! one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use rdm::ToVec;
@@ -12,6 +12,7 @@ use units::Nanos;
 
 use super::Distributor;
 use super::base::{ProviderId, Timer};
+use super::definitions::Numbers;
 use super::errors::ProviderError;
 use super::notices::RefusedService;
 use super::provider::{
@@ -237,15 +238,21 @@ impl Distributor {
     pub(super) fn take_offers(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
         let Some(known) = self.items.suppliers.providers.get(&provider) else { return };
         let Some(dialled) = &known.dialled else { return };
-        let listed: Vec<Service> = dialled.wanted(&known.directory).cloned().collect();
+        let listed = dialled.wanted_as_ours(&known.directory);
         let is_listed = |offer: &Offer| listed.iter().any(|s| s.info.name == offer.definition.info.name);
         let gone: Vec<u16> =
             dialled.offers.iter().filter(|(_, o)| !is_listed(o)).map(|(id, _)| *id).collect();
         for id in gone {
             self.drop_offer(now, provider, id, sink);
         }
+        let mut names = HashSet::new();
         for service in listed {
-            self.take_offer(now, provider, service, sink);
+            if names.insert(service.info.name.clone()) {
+                self.take_offer(now, provider, service, sink);
+            } else {
+                let (name, why) = (&service.info.name, RefusedService::Twin);
+                self.items.suppliers.refuse_service(provider, name, why, sink);
+            }
         }
     }
 
@@ -258,7 +265,7 @@ impl Distributor {
     ) {
         let theirs = definition.id;
         let name = definition.info.name.clone();
-        let definition = match self.items.suppliers.as_ours(definition) {
+        let definition = match self.items.suppliers.as_ours(definition, Numbers::AnyFree) {
             Ok(definition) => definition,
             Err(Untaken::For(why)) => {
                 return self.items.suppliers.refuse_service(provider, &name, why, sink);

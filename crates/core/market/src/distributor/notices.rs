@@ -194,6 +194,8 @@ pub enum RefusedService {
     Unfit,
     /// Its name cannot be that of a topic: it is too long, or has a zero byte.
     Unnamable,
+    /// Another service of the same provider has its name here.
+    Twin,
 }
 
 impl fmt::Display for ProviderNotice<'_> {
@@ -207,6 +209,7 @@ impl fmt::Display for ProviderNotice<'_> {
                     RefusedService::Unfit => {
                         "its id is another service's, there are too many, or its description is too long"
                     }
+                    RefusedService::Twin => "another service of this provider has that name here",
                     RefusedService::Unnamable => {
                         let (bytes, max) = (name.len(), SERVICE_NAME_BYTES_MAX);
                         return write!(

@@ -31,8 +31,12 @@ pub struct DialSpec {
     pub application_name: String,
     /// Where the user sits.
     pub position: String,
-    /// The names of the services that are taken from it; all that it has if there are none.
+    /// The names of the services that are taken from it, as it has them; all that it has if there are none.
     pub services: Vec<String>,
+    /// Services that have another name here: by their names there.
+    pub renamed: BTreeMap<String, String>,
+    /// It is asked for items only while no other provider can be.
+    pub is_standby: bool,
 }
 
 impl DialSpec {
@@ -102,6 +106,8 @@ pub(super) struct Offer {
     pub(super) theirs: u16,
     /// What the provider says about it, with our id.
     pub(super) definition: Service,
+    /// It is asked for items only while no other can be.
+    pub(super) is_standby: bool,
     /// Streams open there.
     pub(super) open_count: usize,
     /// Streams asked for there, whose answer has not come.
@@ -119,11 +125,6 @@ impl Offer {
         self.definition.state.up && self.definition.state.accepting_requests != Some(false)
     }
 
-    /// Whether one more item of a domain can be asked for, with at most `window` waiting for answers.
-    pub(super) fn takes(&self, domain: Domain, window: usize) -> bool {
-        self.has_room(window) && self.has_domain(domain)
-    }
-
     /// Whether it has items of a domain.
     pub(super) fn has_domain(&self, domain: Domain) -> bool {
         self.definition.info.capabilities.contains(&domain)
@@ -135,7 +136,7 @@ impl Offer {
         self.definition.load.open_limit.is_some_and(|limit| open >= limit)
     }
 
-    /// The same for any domain.
+    /// Whether one more item can be asked for, with at most `window` waiting for answers.
     pub(super) fn has_room(&self, window: usize) -> bool {
         let load = &self.definition.load;
         let below = |count: usize, limit: Option<u64>| limit.is_none_or(|limit| (count as u64) < limit);
@@ -152,9 +153,21 @@ pub(super) const FIRST_STREAM_ID: i32 = 5;
 pub(super) const DIRECTORY_STREAM_ID: i32 = 2;
 
 impl Dialled {
-    /// The services of its directory that are taken from it.
+    /// The services of its directory that are taken from it, by their names there.
     pub(super) fn wanted<'d>(&self, directory: &'d Directory) -> impl Iterator<Item = &'d Service> {
         directory.services().filter(|s| self.spec.wants(s))
+    }
+
+    /// The same by their names here.
+    pub(super) fn wanted_as_ours(&self, directory: &Directory) -> Vec<Service> {
+        let rename = |service: &Service| {
+            let mut service = service.clone();
+            if let Some(ours) = self.spec.renamed.get(&service.info.name) {
+                service.info.name.clone_from(ours);
+            }
+            service
+        };
+        self.wanted(directory).map(rename).collect()
     }
 
     /// An id for a stream, which none of `used` has. Ids are given again only after all others.

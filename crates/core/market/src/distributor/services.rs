@@ -8,6 +8,7 @@ use units::Nanos;
 
 use super::Distributor;
 use super::base::ProviderId;
+use super::definitions::Numbers;
 use super::errors::ProviderError;
 use super::notices::{ProviderNotice, RefusedService};
 use super::service::{PublishedService, Publisher, Supply, Untaken};
@@ -117,7 +118,7 @@ impl Distributor {
     ) {
         let theirs = definition.id;
         let name = definition.info.name.clone();
-        let definition = match self.items.suppliers.as_ours(definition) {
+        let definition = match self.items.suppliers.as_ours(definition, Numbers::Kept) {
             Ok(definition) => definition,
             Err(Untaken::For(why)) => {
                 return self.items.suppliers.refuse_service(provider, &name, why, sink);

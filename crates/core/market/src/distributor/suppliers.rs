@@ -12,7 +12,7 @@ use super::item::Standby;
 use super::notices::ProviderNotice;
 use super::provider::{Dialled, Offer, Provider, Target};
 use super::publication::Publication;
-use super::service::{PublishedService, Queue};
+use super::service::{PublishedService, Queue, Requested};
 use super::sink::DistributorSink;
 use crate::key::ItemKey;
 use crate::ration::Ration;
@@ -126,9 +126,8 @@ impl Suppliers {
     pub(super) fn next_to_ask(&self, id: u16) -> Option<(u64, usize)> {
         let requested = self.services.get(&id)?.requested()?;
         let window = self.config.requests_outstanding_max;
-        let is_taken = |domain: Domain| {
-            requested.sources.iter().filter_map(|p| self.offer(*p, id)).any(|o| o.takes(domain, window))
-        };
+        let is_taken =
+            |domain: Domain| self.able(requested, id, domain).any(|(_, offer)| offer.has_room(window));
         let firsts = requested.queues.iter().filter_map(|(domain, queue)| {
             let (ticket, index) = queue.items.first_key_value()?;
             is_taken(Domain(*domain)).then_some((*ticket, *index))
@@ -140,9 +139,21 @@ impl Suppliers {
     /// open as it takes.
     pub(super) fn is_over_limit(&self, id: u16, domain: Domain) -> bool {
         let Some(requested) = self.services.get(&id).and_then(|s| s.requested()) else { return false };
-        let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
-        let mut able = offers.filter(|o| o.is_available() && o.has_domain(domain)).peekable();
-        able.peek().is_some() && able.all(Offer::is_full)
+        let mut able = self.able(requested, id, domain).peekable();
+        able.peek().is_some() && able.all(|(_, offer)| offer.is_full())
+    }
+
+    /// The providers that can be asked for items of a domain now: those that stand by only if there is no other.
+    fn able<'s>(
+        &'s self,
+        requested: &'s Requested,
+        id: u16,
+        domain: Domain,
+    ) -> impl Iterator<Item = (ProviderId, &'s Offer)> {
+        let offers = requested.sources.iter().filter_map(move |p| Some((*p, self.offer(*p, id)?)));
+        let able = offers.filter(move |(_, offer)| offer.is_available() && offer.has_domain(domain));
+        let stand_by = able.clone().all(|(_, offer)| offer.is_standby);
+        able.filter(move |(_, offer)| stand_by || !offer.is_standby)
     }
 
     pub(super) fn next_to_report(&self, id: u16, domain: u8) -> Option<(u64, usize)> {
@@ -179,8 +190,8 @@ impl Suppliers {
         avoid: Option<ProviderId>,
     ) -> Option<ProviderId> {
         let requested = self.services.get(&id)?.requested()?;
-        let offers = requested.sources.iter().filter_map(|p| Some((*p, self.offer(*p, id)?)));
-        let mut able: Vec<(ProviderId, &Offer)> = offers.filter(|(_, o)| o.takes(domain, window)).collect();
+        let mut able: Vec<(ProviderId, &Offer)> =
+            self.able(requested, id, domain).filter(|(_, offer)| offer.has_room(window)).collect();
         if able.len() > 1 {
             able.retain(|(p, _)| Some(*p) != avoid);
         }

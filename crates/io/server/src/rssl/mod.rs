@@ -4,4 +4,4 @@ mod config;
 mod protocol;
 
 pub use config::{Compression, RsslConfig};
-pub use protocol::{ListenerCounters, Rssl, RsslListener, listen, listen_seated, send};
+pub use protocol::{ListenerCounters, Rssl, RsslListener, listen, listen_seated, send, without_port};

@@ -59,11 +59,35 @@ pub fn listen_seated(
     counters: ListenerCounters,
     seat: Option<Seat>,
 ) -> io::Result<RsslListener> {
-    let params =
-        config.params().check().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
-    let protocol = Rssl { params: Arc::new(params), counters: counters.connections, rng: Rng::new(seed) };
+    let protocol = Rssl::new(config, seed, counters.connections)?;
     let (ports, limits) = (config.ports(port), config.limits(read_bytes));
     Listener::seated(protocol, ports, limits, registrar, token_space, counters.listener, seat)
+}
+
+/// What [`listen`] gives, without a port: nobody connects.
+///
+/// # Errors
+/// A value is out of range; the error names it.
+pub fn without_port(
+    config: &RsslConfig,
+    registrar: &Registrar,
+    token_space: u32,
+    read_bytes: usize,
+    counters: ListenerCounters,
+) -> io::Result<RsslListener> {
+    let protocol = Rssl::new(config, 0, counters.connections)?;
+    let limits = config.limits(read_bytes);
+    Ok(Listener::without_port(protocol, limits, registrar, token_space, counters.listener))
+}
+
+impl Rssl {
+    fn new(config: &RsslConfig, seed: u64, counters: Arc<RsslConnections>) -> io::Result<Rssl> {
+        let params = config
+            .params()
+            .check()
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+        Ok(Rssl { params: Arc::new(params), counters, rng: Rng::new(seed) })
+    }
 }
 
 /// The offset of the stream id in an RWF message.

@@ -71,9 +71,19 @@ impl Bench {
 
     /// Connects to a provider that lets us in.
     pub(super) fn dial(&mut self, provider: ProviderId) {
-        let spec = DialSpec { name: "dialled".to_owned(), user: "sd".to_owned(), ..DialSpec::default() };
+        self.dial_as(provider, DialSpec::default());
+    }
+
+    /// The same, with what is wanted of it.
+    fn dial_as(&mut self, provider: ProviderId, spec: DialSpec) {
+        let spec = DialSpec { name: "dialled".to_owned(), user: "sd".to_owned(), ..spec };
         self.core.on_dialled(T0, provider, Arc::new(spec), &mut self.log);
         self.provider(T0, provider, &Script::login());
+    }
+
+    /// Ids and names of the services.
+    fn services(&self) -> Vec<(u16, &str)> {
+        self.core.services().map(|(id, name, ..)| (id, name)).collect()
     }
 
     pub(super) fn peer_says(&mut self, now: Nanos, peer: PeerId, msg: &LinkUp<'_>) {
@@ -161,6 +171,79 @@ fn only_the_services_that_are_wanted_of_a_provider_are_taken() {
     let other = Service { id: 4, ..named("OTHER") };
     bench.provider(T0, A, &Script::directory(&[service(3, true), other]));
     assert_eq!(bench.core.services().map(|(_, name, ..)| name).collect::<Vec<_>>(), ["OTHER"]);
+}
+
+#[test]
+fn a_service_can_have_another_name_here_which_one_of_a_provider_has() {
+    let mut bench = Bench::new(config());
+    let renamed = BTreeMap::from([("FEED".to_owned(), "BINANCE".to_owned())]);
+    bench.dial_as(A, DialSpec { renamed, ..DialSpec::default() });
+    let theirs = Service { id: 9, ..named("FEED") };
+    bench.provider(T0, A, &Script::directory(std::slice::from_ref(&theirs)));
+    assert_eq!(bench.services(), [(1, "BINANCE")], "its number here goes by its name here");
+    bench.core.on_peer_connected(PEER);
+    bench.peer_says(T0, PEER, &LinkUp::Hello { peer: 7, name: b"test" });
+    bench.log.take();
+    bench.interest(T0, "X");
+    assert_eq!(
+        bench.log.take()[0],
+        "provider 100: request X on 5 in 9",
+        "its number there is the provider's"
+    );
+    // Another one of the provider would have the same name.
+    bench.provider(T0, A, &Script::directory(&[theirs, Service { id: 11, ..named("BINANCE") }]));
+    let twin = "service \"BINANCE\" is not taken: another service of this provider has that name here";
+    assert!(bench.log.take().iter().any(|line| line.contains(twin)));
+    assert_eq!((bench.services(), bench.counters.services_refused.get()), (vec![(1, "BINANCE")], 1));
+}
+
+#[test]
+fn services_of_several_providers_may_have_one_number_there_and_not_here() {
+    let mut bench = Bench::new(config());
+    for (provider, name) in [(A, "FIRST"), (B, "SECOND")] {
+        bench.dial(provider);
+        bench.provider(T0, provider, &Script::directory(&[Service { id: 1, ..named(name) }]));
+    }
+    // 1 is that of BINANCE by configuration.
+    assert_eq!(bench.services(), [(2, "FIRST"), (3, "SECOND")]);
+    bench.provider(T0, A, &Script::directory(&[Service { id: 1, ..named("FIRST") }, service(7, true)]));
+    assert_eq!(bench.services(), [(1, "BINANCE"), (2, "FIRST"), (3, "SECOND")]);
+}
+
+#[test]
+fn a_provider_that_stands_by_is_asked_while_no_other_can_be_and_keeps_what_it_has() {
+    let mut bench = Bench::new(config());
+    bench.dial_as(A, DialSpec { is_standby: true, ..DialSpec::default() });
+    bench.provider(T0, A, &Script::directory(&[service(3, true)]));
+    bench.dial(B);
+    bench.provider(T0, B, &Script::directory(&[service(3, true)]));
+    bench.core.on_peer_connected(PEER);
+    bench.peer_says(T0, PEER, &LinkUp::Hello { peer: 7, name: b"test" });
+    bench.log.take();
+    // More than B answers at a time: they wait for B.
+    for name in ["X", "Y", "Z"] {
+        bench.interest(T0, name);
+    }
+    let asked =
+        |said: Vec<String>| said.into_iter().filter(|line| line.starts_with("provider")).collect::<Vec<_>>();
+    assert_eq!(
+        asked(bench.said()),
+        ["provider 101: request X on 5 in 3", "provider 101: request Y on 6 in 3"]
+    );
+    bench.image(B, 5, &[(22, 1)]);
+    assert_eq!(asked(bench.said()), ["provider 101: request Z on 7 in 3"]);
+    bench.core.on_provider_closed(T0, B, &mut bench.log);
+    bench.wake(T0);
+    assert_eq!(asked(bench.said()).len(), 2, "all that it answers at a time");
+    bench.image(A, 5, &[(22, 1)]);
+    bench.image(A, 6, &[(22, 1)]);
+    assert_eq!(asked(bench.said()), ["provider 100: request Z on 7 in 3"]);
+    // B is back: what is new goes there, and what A has stays.
+    bench.dial(B);
+    bench.provider(T0, B, &Script::directory(&[service(3, true)]));
+    bench.log.take();
+    bench.interest(T0, "W");
+    assert_eq!(asked(bench.said()), ["provider 101: request W on 5 in 3"]);
 }
 
 fn named(name: &str) -> Service {

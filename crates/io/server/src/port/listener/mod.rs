@@ -114,9 +114,35 @@ impl<P: Protocol> Listener<P> {
             }
             _ => Acceptors::open(ports, registrar, token_base)?,
         };
+        Ok(Listener::with(protocol, acceptors, limits, registrar, token_base, counters, seat))
+    }
+
+    /// Has no port: nobody connects.
+    #[must_use]
+    pub fn without_port(
+        protocol: P,
+        limits: Limits,
+        registrar: &Registrar,
+        token_space: u32,
+        counters: Arc<Counters>,
+    ) -> Listener<P> {
+        let token_base = u64::from(token_space) << 32;
+        let acceptors = Acceptors::none(registrar, token_base);
+        Listener::with(protocol, acceptors, limits, registrar, token_base, counters, None)
+    }
+
+    fn with(
+        protocol: P,
+        acceptors: Acceptors,
+        limits: Limits,
+        registrar: &Registrar,
+        token_base: u64,
+        counters: Arc<Counters>,
+        seat: Option<Seat>,
+    ) -> Listener<P> {
         let roll = seat.as_ref().map(Seat::roll);
         let roll = roll.unwrap_or_else(|| Arc::new(Roll::new(limits.connections_per_address_max)));
-        Ok(Listener {
+        Listener {
             admission: Admission::new(acceptors, roll, &limits, Arc::clone(&counters)),
             seat,
             delivered: (0, Nanos::ZERO),
@@ -141,7 +167,7 @@ impl<P: Protocol> Listener<P> {
             look_at: Nanos::NEVER,
             backlog_bytes: 0,
             check_at: Nanos::ZERO,
-        })
+        }
     }
 
     /// The address listened on; of an encrypted port beside a plain one see [`Listener::tls_address`].

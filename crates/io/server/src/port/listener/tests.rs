@@ -131,6 +131,20 @@ fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Count
     (listener.expect("some port is free"), counters)
 }
 
+#[test]
+fn without_a_port_nobody_connects_and_it_ends_at_once() {
+    let poller = Poller::new().expect("descriptors are left");
+    let (with_port, counters) = listen(&poller, 100);
+    let limits = with_port.limits;
+    let mut listener = Listener::without_port(Mute, limits, poller.registrar(), 2, counters);
+    assert!(
+        listener.local_address().is_err() && listener.tls_address().is_ok_and(|address| address.is_none())
+    );
+    assert_eq!((listener.next_wakeup(), listener.connection_count()), (Nanos::NEVER, 0));
+    listener.end(Nanos(1));
+    assert!(listener.has_ended());
+}
+
 /// Hands what is ready now to the listener; returns how much it was.
 fn serve(poller: &mut Poller, listener: &mut Listener<Mute>, now: Nanos) -> usize {
     let ready: Vec<Ready> = poller.wait(Some(Duration::ZERO)).expect("sockets of this test").collect();
