@@ -21,7 +21,7 @@ from process import ROOT, Process, wait_until
 
 BLOCK = re.compile(r'<!-- (run|file)(?:: ([^\n]*?))? -->\n```\w*\n(.*?)```', re.DOTALL)
 # Ports that pages name. Each page gets others.
-NAMED_PORTS = re.compile(r'\b(1400[23]|15000|1408[0-3]|14182|1410[23]|1296[56]|1440[01]|15380)\b')
+NAMED_PORTS = re.compile(r'\b(1400[23]|15[01]00|1408[0-3]|14[12]82|14[12]0[23]|1296[56]|1440[01]|15380)\b')
 TARGET = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
 # What a page's commands find in their folder.
 LINKED = ('bindings', 'crates', 'data', 'examples')
@@ -43,8 +43,8 @@ WRAPPER = '''#!/bin/sh
 case "$1" in
 demo) shift; set -- demo --rssl-port 14002 --websocket-port 15000 --provider-port 14003 --admin-port 14080 "$@" ;;
 watch) case "$*" in *--host*) ;; *) shift; set -- watch --host localhost:14002 "$@" ;; esac ;;
-source-distributor) case "$*" in *pop.toml*) ;; *) set -- "$@" --set admin.port=14081 ;; esac ;;
-p2ps) case "$*" in *rssl_port*) ;; *) set -- "$@" --set admin.port=14082 ;; esac ;;
+source-distributor) case "$*" in *site.toml*) ;; *) set -- "$@" --set admin.port=14081 ;; esac ;;
+p2ps) case "$*" in *rssl_port*|*pop.toml*) ;; *) set -- "$@" --set admin.port=14082 ;; esac ;;
 feed) set -- "$@" --set admin.port=14083 ;;
 esac
 exec %s "$@"
