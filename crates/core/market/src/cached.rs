@@ -12,6 +12,9 @@ use crate::image::{FieldRules, Image, PartStart};
 use crate::key::ItemKey;
 use crate::short_bytes::ShortBytes;
 
+/// The group of an item of which nothing else is said. One without bytes stops consumers on EMA Java 3.9.1.
+const NO_GROUP: &[u8] = &[0, 0];
+
 /// The last known image of an item and its state.
 #[derive(Clone, Debug)]
 pub struct CachedItem {
@@ -44,7 +47,7 @@ impl Default for CachedItem {
             state: State::OPEN_OK.into(),
             seq_num: None,
             qos: None,
-            group_id: ShortBytes::from(&[0, 0][..]),
+            group_id: ShortBytes::from(NO_GROUP),
             permission_data: None,
             extent: Extent::Nothing,
             has_strayed: false,
@@ -352,7 +355,7 @@ impl CachedItem {
             clear_cache: part_num == 0,
             seq_num: self.seq_num,
             state: self.state_to_send(),
-            group_id: &self.group_id,
+            group_id: if self.group_id.is_empty() { NO_GROUP } else { &self.group_id },
             permission_data: self.permission_data.as_deref(),
             qos: self.qos,
             key: Some(key.to_key()),

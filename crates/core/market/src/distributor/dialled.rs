@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rdm::ToVec;
 use rdm::directory::{DirectoryRequest, Service};
 use rdm::login::{LoginMsg, LoginRefresh, LoginStatus};
-use rwf::{Domain, Msg, MsgClass, State, StreamState};
+use rwf::{CloseMsg, DataType, Domain, Msg, MsgClass, State, StreamState};
 use units::Nanos;
 
 use super::Distributor;
@@ -153,9 +153,15 @@ impl Distributor {
                 self.counters.generics_out.inc();
                 self.items.publish(now, index, Kind::Generic, bytes, sink);
             }
-            (Msg::Refresh(_) | Msg::Status(_) | Msg::Generic(_), None) => {
+            (Msg::Refresh(refresh), None) => {
                 self.counters.messages_unasked.inc();
+                if refresh.private_stream && refresh.state.stream == StreamState::Open {
+                    // A client's request has met the end of its stream, and opened it once more.
+                    let close = CloseMsg::new(refresh.domain, refresh.stream_id, DataType::NO_DATA).to_vec();
+                    sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+                }
             }
+            (Msg::Status(_) | Msg::Generic(_), None) => self.counters.messages_unasked.inc(),
             _ => self.counters.messages_refused.inc(),
         }
     }

@@ -179,7 +179,9 @@ impl Privates {
         request: &RequestMsg<'_>,
         sink: &mut impl DistributorSink,
     ) {
-        let PrivateStream { provider, stream_id, service, .. } = self.table[place];
+        let private = &mut self.table[place];
+        private.streaming = request.streaming;
+        let PrivateStream { provider, stream_id, service, .. } = *private;
         let theirs = items.suppliers.offer(provider, service).map(|offer| offer.theirs);
         let key = Key { service_id: theirs, ..request.key };
         let request = RequestMsg { stream_id, private_stream: true, key, ..*request };
@@ -245,13 +247,15 @@ impl Privates {
     ) {
         let Some(private) = self.table.get_mut(place) else { return };
         let (peer, conversation) = private.from;
-        let (ends, answers) = match msg {
+        // A provider that says `Open` of what is one image goes on if it is not told.
+        let (ends, is_open, answers) = match msg {
             Msg::Refresh(m) => {
-                let is_over = m.complete && !private.streaming;
-                (is_over || m.state.stream != StreamState::Open, true)
+                let (is_over, is_open) =
+                    (m.complete && !private.streaming, m.state.stream == StreamState::Open);
+                (is_over || !is_open, is_open, true)
             }
-            Msg::Status(m) => (m.state.is_some_and(|state| state.stream != StreamState::Open), true),
-            _ => (false, false),
+            Msg::Status(m) => (m.state.is_some_and(|state| state.stream != StreamState::Open), false, true),
+            _ => (false, false, false),
         };
         let (provider, service) = (private.provider, private.service);
         if let Some(due) = private.due.filter(|_| answers) {
@@ -264,7 +268,9 @@ impl Privates {
         }
         self.counters.private_messages_out.inc();
         sink.to_peer(peer, &LinkDown::PrivateMessage { conversation, message: bytes });
-        if ends {
+        if ends && is_open {
+            self.close_private(items, place, sink);
+        } else if ends {
             self.end_private(items, place);
         }
         if answers {

@@ -157,8 +157,6 @@ pub(super) struct Group {
 pub(super) struct Newcomer {
     pub(super) watcher: Watcher,
     pub(super) form: Arc<Form>,
-    /// One refresh is all it wants.
-    pub(super) is_snapshot: bool,
     /// It wants no updates after the refresh, until it says otherwise.
     pub(super) is_paused: bool,
     /// The refresh was put off until its client has room.
@@ -732,13 +730,7 @@ mod tests {
                 let (at, kind) = ((rng.next_u64() % 40) as usize, (rng.next_u64() % 3) as u8);
                 let form = Arc::clone(&forms[at]);
                 match kind {
-                    2 => audience.await_image(Newcomer {
-                        watcher,
-                        form,
-                        is_snapshot: false,
-                        is_paused: false,
-                        is_due: false,
-                    }),
+                    2 => audience.await_image(Newcomer { watcher, form, is_paused: false, is_due: false }),
                     _ => audience.add(watcher, &form, kind == 1),
                 }
                 model.push((watcher, at, kind));
@@ -787,13 +779,7 @@ mod tests {
         audience.add(watcher(5), &form(OnSuspect::Report), false);
         audience.add(watcher(6), &form(OnSuspect::CloseIfLost), true);
         let form = form(OnSuspect::Close);
-        audience.await_image(Newcomer {
-            watcher: watcher(7),
-            form,
-            is_snapshot: false,
-            is_paused: false,
-            is_due: false,
-        });
+        audience.await_image(Newcomer { watcher: watcher(7), form, is_paused: false, is_due: false });
         assert_eq!(audience.take_closing(false), [watcher(7)]);
         assert_eq!(audience.take_closing(true), [watcher(6)]);
         assert_eq!(audience.everyone(), [watcher(5)]);

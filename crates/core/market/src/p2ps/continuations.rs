@@ -148,7 +148,7 @@ impl PointToPoint {
                 let watcher = Watcher { client, stream_id };
                 let service_id = self.service_of(watcher).unwrap_or_default();
                 let form = self.paced_form(watcher, request, service_id, form);
-                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(now, watcher, &form, (request.pause, request.no_refresh), sink);
             }
             self.end_reissue(now, client, (request, stream_ids), sink);
             return None;

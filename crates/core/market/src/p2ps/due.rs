@@ -92,7 +92,7 @@ impl WatchedItems {
         newcomer: Newcomer,
         sink: &mut impl ServerSink,
     ) {
-        let Newcomer { watcher, form, is_snapshot, is_paused, .. } = newcomer;
+        let Newcomer { watcher, form, is_paused, .. } = newcomer;
         // An image that is being fetched again is shown as it was, marked suspect, and comes anew.
         let is_suspect = self.table[index].cached.state_to_send().data == DataState::Suspect;
         if is_suspect && form.on_suspect.closes(self.is_lost(index)) {
@@ -101,7 +101,7 @@ impl WatchedItems {
             return;
         }
         self.send_image(index, &form, &[watcher], true, sink);
-        if is_snapshot {
+        if form.is_snapshot {
             self.forget_stream(watcher);
             self.start_linger(now, index);
         } else {

@@ -484,8 +484,8 @@ pub(super) fn serve_newcomers(
             items.send_image(index, form, watchers, true, sink);
         }
     }
-    for Newcomer { watcher, form, is_snapshot, is_paused, .. } in newcomers {
-        if is_snapshot {
+    for Newcomer { watcher, form, is_paused, .. } in newcomers {
+        if form.is_snapshot {
             items.forget_stream(watcher);
         } else {
             items.table[index].audience.add(watcher, &form, is_paused);

@@ -142,7 +142,7 @@ pub(super) fn wait(
         let item = &mut items.table[index];
         if solicited {
             item.audience.remove(watcher);
-            let newcomer = Newcomer { watcher, form, is_snapshot: false, is_paused, is_due: false };
+            let newcomer = Newcomer { watcher, form, is_paused, is_due: false };
             item.audience.await_image(newcomer);
         } else if item.audience.defer_one(watcher, &form) {
             items.clients.begin_due(watcher, item.updates);

@@ -149,8 +149,9 @@ impl PointToPoint {
     ) -> Result<(), &'static str> {
         let Some(client) = self.items.clients.get_mut(watcher.client) else { return Ok(()) };
         if let Some(&conversation) = client.private.get(&watcher.stream_id) {
-            let known = self.items.conversations.known.get(&conversation).and_then(|c| c.private);
-            if let Some(open) = known {
+            let known = self.items.conversations.known.get_mut(&conversation);
+            if let Some(open) = known.and_then(|conversation| conversation.private.as_mut()) {
+                open.streaming = private.2;
                 sink.to_instance(open.instance, &LinkUp::PrivateMessage { conversation, message: request });
             }
             return Ok(());

@@ -126,17 +126,11 @@ impl PointToPoint {
         let form = self.paced_form(watcher, request, key.service_id, form);
         match self.admit(client, request, key, 0) {
             Ok(_) if self.has_stream(client, request.stream_id) => {
-                self.items.reissue(watcher, &form, (request.pause, request.no_refresh), sink);
+                self.items.reissue(now, watcher, &form, (request.pause, request.no_refresh), sink);
             }
             Ok(key) => {
                 let is_paused = request.pause;
-                let is_snapshot = !request.streaming;
-                self.items.watch(
-                    now,
-                    key,
-                    Newcomer { watcher, form, is_snapshot, is_paused, is_due: false },
-                    sink,
-                );
+                self.items.watch(now, key, Newcomer { watcher, form, is_paused, is_due: false }, sink);
             }
             Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
         }

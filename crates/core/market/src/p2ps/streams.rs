@@ -22,9 +22,10 @@ impl WatchedItems {
     ///
     /// The answer is a refresh. If none is wanted, there is one all the same where the client would go on
     /// with something that is not so: after a pause, and when it sees other fields than before, which while
-    /// it pauses is no matter yet.
+    /// it pauses is no matter yet; and where the image is all that is wanted from now on, with which the stream ends.
     pub(super) fn reissue(
         &mut self,
+        now: Nanos,
         watcher: Watcher,
         form: &Arc<Form>,
         (pause, no_refresh): (bool, bool),
@@ -49,11 +50,17 @@ impl WatchedItems {
         let was_due = audience.take_due(watcher) || was_changed;
         if was_due || before != *form || was_paused != is_paused {
             audience.remove(watcher);
-            audience.add(watcher, form, is_paused);
+            if !form.is_snapshot {
+                audience.add(watcher, form, is_paused);
+            }
         }
         if was_due {
-            let fate = if is_paused { Fate::Ended } else { Fate::InImage };
+            let fate = if is_paused && !form.is_snapshot { Fate::Ended } else { Fate::InImage };
             self.settle_waiting(watcher, index, fate);
+        }
+        if form.is_snapshot {
+            let newcomer = Newcomer { watcher, form: Arc::clone(form), is_paused, is_due: false };
+            return self.join(now, index, newcomer, sink);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -97,6 +104,12 @@ impl WatchedItems {
             newcomer.is_paused = client.pauses(watcher.stream_id);
         }
         self.clients.count_watchers(1);
+        self.join(now, index, newcomer, sink);
+    }
+
+    /// A stream that is on no list of the item gets the image as its first, at once or when it is here.
+    fn join(&mut self, now: Nanos, index: usize, newcomer: Newcomer, sink: &mut impl ServerSink) {
+        let watcher = newcomer.watcher;
         let item = &mut self.table[index];
         let phase = item.life.phase();
         let has_to_wait = match phase {

@@ -17,6 +17,9 @@ use scripted::Script;
 const FIELDS: &[u8] = include_bytes!("../../../../../data/dictionary/tickcast-fields.dic");
 
 /// A server and what drives it.
+/// Free ports of which one stays so until it is listened on.
+const PORTS_TRIED: usize = 20;
+
 pub(crate) struct Rig {
     poller: Poller,
     pub(crate) backbone: Script,
@@ -40,17 +43,26 @@ impl Rig {
         let backbone = Script::new("TESTS");
         let poller = Poller::new().expect("descriptors are left");
         let registry = Registry::default();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("some port is free");
-        let port = free.local_addr().expect("it is bound").port();
-        drop(free);
-        let mut config = P2psConfig { rssl_port: 0, websocket_port: port, ..P2psConfig::default() };
+        let mut config = P2psConfig { rssl_port: 0, ..P2psConfig::default() };
         change(&mut config);
         let mut dictionary = Dictionary::new();
         dictionary.load_fields(fields).expect("it is part of the program");
-        let (inlet, registrar) = (backbone.clone(), poller.registrar());
         let dictionary = Arc::new(dictionary);
-        let server = PointToPointServer::new(&config, dictionary, inlet, registrar, 1, 7, &registry)
-            .expect("the ports are free");
+        let open = || {
+            let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("some port is free");
+            let port = free.local_addr().expect("it is bound").port();
+            drop(free);
+            let config = P2psConfig { websocket_port: port, ..config.clone() };
+            let (inlet, registrar, dictionary) =
+                (backbone.clone(), poller.registrar(), Arc::clone(&dictionary));
+            let server = PointToPointServer::new(&config, dictionary, inlet, registrar, 1, 7, &registry);
+            server.map(|server| (server, port))
+        };
+        // Somebody else on the host may get the port that was free.
+        let opened = (0..PORTS_TRIED)
+            .map(|_| open())
+            .find(|opened| !matches!(opened, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse));
+        let (server, port) = opened.expect("not all ports are taken").expect("it can listen");
         Rig { poller, backbone, server, registry, port }
     }
 

@@ -86,6 +86,33 @@ fn a_snapshot_is_over_with_its_image_and_a_stream_with_its_end() {
 }
 
 #[test]
+fn a_provider_that_goes_on_with_a_stream_that_is_over_is_sent_a_close() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    // One image was wanted, and the provider says that the stream is open.
+    bench.private(PEER, 70, false);
+    bench.image(A, 5, &[(22, 5)]);
+    assert_eq!(bench.log.take().last().expect("it is told"), "provider 100: close 5");
+    // The last request counts.
+    bench.private(PEER, 71, false);
+    bench.private_says(71, &request(true));
+    bench.image(A, 6, &[(22, 5)]);
+    assert_eq!(bench.privates(), (1, 1));
+    // A request has met the provider's end of the stream, which opens it again.
+    let closed = State::new(StreamState::Closed, DataState::Suspect);
+    bench.provider(T0, A, &Script::status(6, closed));
+    bench.log.take();
+    let payload = fields(&[(22, 6)]);
+    let image = RefreshMsg {
+        private_stream: true,
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 6, DataType::FIELD_LIST)
+    };
+    bench.provider(T0, A, &image.to_vec().expect("legal"));
+    assert_eq!(bench.log.take(), ["provider 100: close 6"]);
+    assert_eq!(bench.privates(), (0, 0));
+}
+
+#[test]
 fn a_private_stream_ends_with_its_provider_its_link_or_for_want_of_an_answer() {
     let mut bench = Bench::dialled(config(), &[A]);
     bench.private(PEER, 70, true);

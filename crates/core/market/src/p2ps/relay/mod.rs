@@ -379,10 +379,10 @@ impl Relay {
         let watcher = Watcher { client: ClientId(shard.0), stream_id: published::stream_of(index) };
         let client = items.clients.get(watcher.client);
         if client.is_some_and(|client| client.streams.contains_key(&watcher.stream_id)) {
-            items.reissue(watcher, &self.whole, (false, false), &mut to);
+            items.reissue(now, watcher, &self.whole, (false, false), &mut to);
         } else {
             let form = Arc::clone(&self.whole);
-            let newcomer = Newcomer { watcher, form, is_snapshot: false, is_paused: false, is_due: false };
+            let newcomer = Newcomer { watcher, form, is_paused: false, is_due: false };
             items.watch(now, key, newcomer, &mut to);
         }
         // One that is being asked for comes soon, unless the instance says otherwise. So a shard asks for as many at a

@@ -253,6 +253,20 @@ fn a_private_stream_ends_with_its_provider_s_word_with_a_snapshot_or_with_the_li
 }
 
 #[test]
+fn a_private_stream_is_a_snapshot_if_the_last_request_says_so() {
+    let as_snapshot = |is_snapshot: bool| ItemRequest { streaming: !is_snapshot, ..private_request(5) };
+    for is_snapshot in [false, true] {
+        let mut bench = Bench::running();
+        bench.ask(A, &as_snapshot(!is_snapshot));
+        bench.ask(A, &as_snapshot(is_snapshot));
+        bench.took();
+        bench.private(1, &private_image(&[0]));
+        assert_eq!(bench.took(), ["1/5: refresh ok solicited private of 1"]);
+        assert_eq!(bench.counters.watchers.get(), u64::from(!is_snapshot));
+    }
+}
+
+#[test]
 fn a_client_that_goes_takes_its_private_streams_with_it() {
     let mut bench = Bench::running();
     bench.ask(A, &private_request(5));

@@ -2,6 +2,7 @@
 
 use rwf::{Qos, Rate};
 
+use super::streams::ibm;
 use super::*;
 
 const HALF_A_SECOND: Qos = Qos { rate: Rate::TimeConflated(500), ..Qos::REAL_TIME };
@@ -94,6 +95,18 @@ fn who_comes_later_gets_the_image_in_its_place_among_the_updates() {
     // Another of the same number is of no use.
     bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
     assert_eq!((bench.took(), bench.counters.images_requested.get()), (vec![], 2));
+}
+
+#[test]
+fn a_stream_that_becomes_a_snapshot_ends_with_the_image_that_is_recalled() {
+    let mut bench = away();
+    bench.ask(A, &ItemRequest { streaming: false, ..ibm(5) });
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 3, "IBM", &[(22, 3), (25, 1)]);
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    assert_eq!(bench.took(), ["1/5: refresh ok solicited non-streaming 22=3 25=1"]);
+    assert_eq!(bench.counters.watchers.get(), 0);
 }
 
 #[test]

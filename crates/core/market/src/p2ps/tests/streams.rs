@@ -58,6 +58,35 @@ fn an_image_asked_for_again_goes_out_in_each_view() {
 }
 
 #[test]
+fn a_stream_that_becomes_a_snapshot_ends_with_its_image_and_one_that_was_to_be_one_goes_on() {
+    let as_snapshot = |is_snapshot: bool| ItemRequest { streaming: !is_snapshot, ..ibm(5) };
+    let goes_on = vec!["1/5: refresh ok solicited 22=1", "1/5: update 22=2"];
+    let ends = vec!["1/5: refresh ok solicited non-streaming 22=1"];
+    // Before there is an image.
+    for (is_snapshot, expected) in [(false, &goes_on), (true, &ends)] {
+        let mut bench = Bench::running();
+        bench.ask(A, &as_snapshot(!is_snapshot));
+        bench.ask(A, &as_snapshot(is_snapshot));
+        bench.open(1, 1, "IBM");
+        bench.took();
+        bench.image(1, 1, "IBM", &[(22, 1)]);
+        bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+        assert_eq!(&bench.took(), expected, "{is_snapshot}");
+        assert_eq!(bench.counters.watchers.get(), u64::from(!is_snapshot));
+    }
+    // Afterwards, also where no refresh is wanted: it is how the stream ends.
+    for no_refresh in [false, true] {
+        let mut bench = Bench::watching();
+        bench.ask(A, &ItemRequest { no_refresh, ..as_snapshot(true) });
+        bench.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+        assert_eq!(bench.took(), ends);
+        assert_eq!(bench.counters.watchers.get(), 0);
+        bench.request(A, 5, "IBM");
+        assert_eq!(bench.took(), ["1/5: refresh ok solicited 22=2"], "the stream id is free again");
+    }
+}
+
+#[test]
 fn a_reissue_changes_the_view_or_takes_it_away() {
     let mut bench = Bench::watching();
     bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 1), (25, 2)]));
