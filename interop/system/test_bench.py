@@ -84,6 +84,13 @@ class Bench(unittest.TestCase):
         for row in figures[:2]:
             self.assertTrue(all(server['median'] > 0 for server in row['server_cpu_ns_per_update']), row)
 
+    def test_end_to_end_through_a_point_of_presence(self):
+        words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate,pop']
+        figures = self.figures('end-to-end', *words)
+        self.assertEqual([(row['way'], row['lost']) for row in figures], [('bare chain', 0), ('separate', 0), ('pop', 0)])
+        servers = [[server['median'] > 0 for server in row['server_cpu_ns_per_update']] for row in figures]
+        self.assertEqual(servers, [[True] * 2, [True] * 2, [True] * 3])
+
     def test_end_to_end_in_bursts(self):
         words = ['end-to-end', '--rates', '1000', '--bursts', '20', '--items', '100', '--layouts', 'separate']
         figures = self.figures('end-to-end', *words)

@@ -130,7 +130,13 @@ impl Instances {
             other => return Err(unwanted(other, MsgClass::Refresh)),
         }
         let ends = private.ends_with(&msg);
-        let msg = as_private(msg, private.service);
+        let mut msg = as_private(msg, private.service);
+        if let Msg::Refresh(refresh) = &mut msg
+            && ends
+            && refresh.state.stream == StreamState::Open
+        {
+            refresh.state.stream = StreamState::NonStreaming;
+        }
         sink.fan_out(&[watcher], self.encoding.encode(|w| msg.encode(w)));
         if ends {
             items.end_private(number, watcher);

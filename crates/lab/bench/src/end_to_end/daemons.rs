@@ -1,6 +1,6 @@
 use crate::BenchError;
 use crate::options::Cpu;
-use crate::process::{Process, START_LIMIT, free_port};
+use crate::process::{Process, START_LIMIT, Scratch, free_port};
 
 /// A source distributor and a point-to-point server with ports of their own.
 pub(crate) struct Daemons {
@@ -49,6 +49,37 @@ impl Daemons {
         distributor.listens(provider_port, START_LIMIT)?;
         server.listens(rssl_port, START_LIMIT)?;
         Ok(Daemons { provider_port, rssl_port, server, distributor })
+    }
+}
+
+/// A point-to-point server that takes its data from another one, as its client.
+pub(crate) struct PointOfPresence {
+    pub(crate) rssl_port: u16,
+    pub(crate) server: Process,
+    /// Where its configuration is.
+    _scratch: Scratch,
+}
+
+impl PointOfPresence {
+    /// One behind the server at a port; both of its threads are kept on a CPU.
+    pub(crate) fn start(upstream: u16, cpu: Cpu, sets: &[String]) -> Result<PointOfPresence, BenchError> {
+        let (scratch, rssl_port) = (Scratch::new()?, free_port()?);
+        let text = format!("[[p2ps.upstream]]\nname = \"upstream\"\nhosts = [\"127.0.0.1:{upstream}\"]\n");
+        let file = scratch.write("pop.toml", &text)?;
+        let threads = ["source_distributor", "p2ps"]
+            .map(|section| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}")));
+        let own = [
+            format!("p2ps.rssl_port={rssl_port}"),
+            "p2ps.websocket_port=0".to_owned(),
+            "p2ps.shards=1".to_owned(),
+        ];
+        let sets = own.into_iter().chain(threads.into_iter().flatten()).chain(sets.iter().cloned());
+        let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
+        let args: Vec<String> =
+            ["p2ps".to_owned(), "--config".to_owned(), file].into_iter().chain(sets).collect();
+        let mut server = Process::daemon("p2ps", &args)?;
+        server.listens(rssl_port, START_LIMIT)?;
+        Ok(PointOfPresence { rssl_port, server, _scratch: scratch })
     }
 }
 

@@ -8,7 +8,7 @@ mod pacing;
 mod publisher;
 
 pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
-pub(crate) use daemons::Daemons;
+pub(crate) use daemons::{Daemons, PointOfPresence};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
 pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, publisher};
@@ -62,6 +62,8 @@ pub(crate) enum Layout {
     Separate,
     /// Everything in one process: two spinning threads.
     OneProcess,
+    /// As separate, with a point of presence between the point-to-point server and the consumer.
+    Pop,
 }
 
 impl std::fmt::Display for Layout {
@@ -69,6 +71,7 @@ impl std::fmt::Display for Layout {
         f.write_str(match self {
             Layout::Separate => "separate",
             Layout::OneProcess => "one-process",
+            Layout::Pop => "pop",
         })
     }
 }
@@ -116,8 +119,9 @@ trait EndToEndContender {
     /// One run; what the receiver saw, and how many updates were sent.
     fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError>;
 
-    /// CPU time so far of what stands in for source distributor and point-to-point server, if each has its process.
-    fn busy(&self) -> Result<Option<[Duration; 2]>, BenchError>;
+    /// CPU time so far of each server, or of what stands in for it, in the order of an update's way; nothing if they have no
+    /// processes of their own.
+    fn busy(&self) -> Result<Vec<Duration>, BenchError>;
 }
 
 pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
@@ -132,14 +136,15 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
         "p99.9 us",
         "lost",
         "p50 beside the chain",
-        "source distributor, P2PS: CPU ns an update",
+        "source distributor, P2PS, point of presence: CPU ns an update",
     ];
     let mut report = Report::new("end-to-end", args.options.json, &heads);
     let mut contenders: Vec<(String, Box<dyn EndToEndContender>)> =
         vec![("bare chain".to_owned(), Box::new(Chain::start(args)?))];
     for layout in &args.layouts {
         let contender: Box<dyn EndToEndContender> = match layout {
-            Layout::Separate => Box::new(Separate::start(args)?),
+            Layout::Separate => Box::new(Separate::start(args, false)?),
+            Layout::Pop => Box::new(Separate::start(args, true)?),
             Layout::OneProcess => Box::new(OneProcess::start(args)?),
         };
         contenders.push((layout.to_string(), contender));
@@ -163,9 +168,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
                 if run > 0 {
                     figures.add(&seen);
                     figures.lost += lost;
-                    if let (Some(before), Some(busy)) = (before, busy) {
-                        figures.add_busy(before, busy, sent);
-                    }
+                    figures.add_busy(&before, &busy, sent);
                 }
             }
         }
@@ -192,7 +195,7 @@ struct Figures {
     /// Updates, of all runs.
     lost: u64,
     /// CPU nanoseconds an update of each server, if it is known.
-    busy_ns: Option<[Runs; 2]>,
+    busy_ns: Vec<Runs>,
 }
 
 impl Figures {
@@ -204,16 +207,18 @@ impl Figures {
         self.p999.add(summary.p999_ns as f64);
     }
 
-    fn add_busy(&mut self, before: [Duration; 2], after: [Duration; 2], updates: u64) {
-        let servers = self.busy_ns.get_or_insert_default();
-        for ((runs, before), after) in servers.iter_mut().zip(before).zip(after) {
-            runs.add(after.saturating_sub(before).as_nanos() as f64 / updates as f64);
+    fn add_busy(&mut self, before: &[Duration], after: &[Duration], updates: u64) {
+        self.busy_ns.resize_with(after.len(), Runs::default);
+        for ((runs, before), after) in self.busy_ns.iter_mut().zip(before).zip(after) {
+            runs.add(after.saturating_sub(*before).as_nanos() as f64 / updates as f64);
         }
     }
 
     fn report(&self, report: &mut Report, name: &str, rate: u64, chain: f64) {
         let ratio = self.p50.median() / chain;
-        let busy = self.busy_ns.as_ref().map(|servers| servers.each_ref().map(Runs::median));
+        let busy: Vec<String> = self.busy_ns.iter().map(|runs| format!("{:.0}", runs.median())).collect();
+        let busy_json = (!self.busy_ns.is_empty())
+            .then(|| self.busy_ns.iter().map(report::spread_json).collect::<Vec<Value>>());
         let cells = [
             name.to_owned(),
             rate.to_string(),
@@ -224,11 +229,11 @@ impl Figures {
             report::micros(self.p999.median()),
             self.lost.to_string(),
             format!("{ratio:.2}"),
-            busy.map_or(String::new(), |[distributor, server]| format!("{distributor:.0}, {server:.0}")),
+            busy.join(", "),
         ];
         let object = json!({
             "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio, "mean_ns": report::spread_json(&self.mean),
-            "server_cpu_ns_per_update": self.busy_ns.as_ref().map(|servers| servers.each_ref().map(report::spread_json)),
+            "server_cpu_ns_per_update": busy_json,
             "p50_ns": report::spread_json(&self.p50), "p90_ns": report::spread_json(&self.p90),
             "p99_ns": report::spread_json(&self.p99), "p999_ns": report::spread_json(&self.p999),
         });
@@ -277,8 +282,8 @@ impl EndToEndContender for Chain {
         Ok((latencies(&self.sink.expect("latencies", limit)?)?, sent))
     }
 
-    fn busy(&self) -> Result<Option<[Duration; 2]>, BenchError> {
-        Ok(Some([self.relays[0].cpu_time()?, self.relays[1].cpu_time()?]))
+    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
+        self.relays.iter().map(Process::cpu_time).collect()
     }
 }
 
@@ -287,11 +292,14 @@ struct Separate {
     publisher: Process,
     consumer: Process,
     daemons: Daemons,
+    pop: Option<PointOfPresence>,
 }
 
 impl Separate {
-    fn start(args: &EndToEndArgs) -> Result<Separate, BenchError> {
+    fn start(args: &EndToEndArgs, has_pop: bool) -> Result<Separate, BenchError> {
         let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &args.set)?;
+        let pop =
+            has_pop.then(|| PointOfPresence::start(daemons.rssl_port, args.cpu(2), &args.set)).transpose()?;
         let items = ["--common", "0", "--mounts", "1", "--own", &args.items.to_string()].map(str::to_owned);
         let publisher = [
             "--port".to_owned(),
@@ -304,11 +312,11 @@ impl Separate {
             &[&publisher[..], &items, &args.profile.args(), &args.cpu(0).args()].concat(),
         )?;
         publisher.expect("ready", START_LIMIT)?;
-        let consumer =
-            ["--port", &daemons.rssl_port.to_string(), "--own", &args.items.to_string()].map(str::to_owned);
+        let port = pop.as_ref().map_or(daemons.rssl_port, |pop| pop.rssl_port);
+        let consumer = ["--port", &port.to_string(), "--own", &args.items.to_string()].map(str::to_owned);
         let mut consumer = Process::role("consumer", &[&consumer[..], &args.cpu(3).args()].concat())?;
         consumer.expect("ready", START_LIMIT)?;
-        Ok(Separate { publisher, consumer, daemons })
+        Ok(Separate { publisher, consumer, daemons, pop })
     }
 }
 
@@ -319,8 +327,10 @@ impl EndToEndContender for Separate {
         Ok((latencies(&self.consumer.expect("latencies", limit)?)?, sent))
     }
 
-    fn busy(&self) -> Result<Option<[Duration; 2]>, BenchError> {
-        Ok(Some([self.daemons.distributor.cpu_time()?, self.daemons.server.cpu_time()?]))
+    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
+        let Daemons { distributor, server, .. } = &self.daemons;
+        let pop = self.pop.as_ref().map(|pop| &pop.server);
+        [distributor, server].into_iter().chain(pop).map(Process::cpu_time).collect()
     }
 }
 
@@ -344,7 +354,7 @@ impl EndToEndContender for OneProcess {
         Ok((latencies(&answer)?, answer["sent"].as_u64().unwrap_or(0)))
     }
 
-    fn busy(&self) -> Result<Option<[Duration; 2]>, BenchError> {
-        Ok(None)
+    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
+        Ok(Vec::new())
     }
 }

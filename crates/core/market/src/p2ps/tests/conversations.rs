@@ -239,7 +239,7 @@ fn a_private_stream_ends_with_its_provider_s_word_with_a_snapshot_or_with_the_li
     bench.private(4, &private_image(&[0]));
     assert_eq!(
         bench.took(),
-        ["1/5: status closed suspect: no private", "1/8: refresh ok solicited private of 1"]
+        ["1/5: status closed suspect: no private", "1/8: refresh ok solicited non-streaming private of 1"]
     );
     assert_eq!(bench.counters.watchers.get(), 2);
     bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
@@ -261,7 +261,8 @@ fn a_private_stream_is_a_snapshot_if_the_last_request_says_so() {
         bench.ask(A, &as_snapshot(is_snapshot));
         bench.took();
         bench.private(1, &private_image(&[0]));
-        assert_eq!(bench.took(), ["1/5: refresh ok solicited private of 1"]);
+        let state = if is_snapshot { "non-streaming " } else { "" };
+        assert_eq!(bench.took(), [format!("1/5: refresh ok solicited {state}private of 1")]);
         assert_eq!(bench.counters.watchers.get(), u64::from(!is_snapshot));
     }
 }
