@@ -100,9 +100,9 @@ class System:
         daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
         return daemon
 
-    def pop(self, upstream, host=None, sets=(), name='pop', lines=()):
+    def pop(self, upstream, host=None, sets=(), name='pop', lines=(), port=None):
         """A P2PS behind servers: [(name, [host:port, ...], {further keys}), ...]; `lines` are further ones of its file."""
-        port, websocket_port = free_ports(), free_ports()
+        port, websocket_port = port or free_ports(), free_ports()
         text = list(lines)
         for each, hosts, keys in upstream:
             text += ['[[p2ps.upstream]]', 'name = "%s"' % each, 'hosts = %s' % json.dumps(hosts)]

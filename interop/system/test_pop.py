@@ -6,6 +6,7 @@ import test_deaths
 import test_ema_consumer
 import test_interactive
 from interactive import LINGER, SERVICE, Interactive
+from ports import free_ports
 from process import wait_until
 
 
@@ -139,6 +140,52 @@ class Standby(test_deaths.Deaths):
 
     def test_clients_saw_suspect_and_then_ok(self):
         self.assert_suspect_then_ok('one')
+
+    def test_the_end_is_right_for_all_clients(self):
+        self.assert_all_good()
+
+
+class SitesForEachOther(test_deaths.Deaths):
+    """Two points of presence behind a P2PS; each stands by for the other. All depend on the one that dies."""
+
+    @classmethod
+    def serve(cls):
+        cls.head = cls.system_.p2ps(name='head')
+        # Each has the other's port before that is there.
+        ports = {name: free_ports() for name in ('east', 'west')}
+        cls.sites = {}
+        for name, other in (('east', 'west'), ('west', 'east')):
+            peer = other, ['127.0.0.1:%d' % ports[other]], {'standby': True}
+            cls.sites[name] = cls.system_.pop([behind(cls.head), peer], name=name, port=ports[name])
+        return cls.sites['east']
+
+    @classmethod
+    def scenario(cls):
+        cls.begin(speed='10')
+        cls.clients.append(cls.system_.native(cls.sites['west'], name='west-client'))
+        cls.play(5_000)
+        cls.before = [items_at(site) for site in cls.sites.values()]
+        cls.episode('head', [cls.head], [cls.head])
+        cls.after = [items_at(site) for site in cls.sites.values()]
+        cls.play(1_000)
+        cls.finish()
+
+    def test_each_asks_the_head_office_first(self):
+        count = len(self.clients[0].items)
+        self.assertEqual([site['head'] for site in self.before], [('ready', count)] * 2)
+
+    def test_they_do_not_feed_each_other_when_the_head_office_is_gone(self):
+        """Each client is told once, and of each item that it is good again."""
+        for client, items in self.episodes['head'].items():
+            for key, states in items.items():
+                with self.subTest(client=client, item=key):
+                    self.assertEqual(states, ['Suspect', 'Ok'])
+
+    def test_every_item_comes_from_the_head_office_in_the_end(self):
+        count = len(self.clients[0].items)
+        open_at_head = sum(site['head'][1] for site in self.after)
+        self.assertGreaterEqual(open_at_head, count, self.after)
+        self.assertEqual([sum(at[1] for at in site.values()) for site in self.after], [count] * 2, self.after)
 
     def test_the_end_is_right_for_all_clients(self):
         self.assert_all_good()

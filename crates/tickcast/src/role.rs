@@ -136,6 +136,13 @@ fn fed_by_upstream(
     role: &Surroundings<'_>,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let others = role.config.source_distributor.interactive.len();
+    if others > 0 {
+        warn!(
+            others,
+            "source_distributor.interactive is for source distributors: of a P2PS only p2ps.upstream is dialled"
+        );
+    }
     let interactive = role.config.p2ps.upstream.clone();
     let source_distributor =
         SourceDistributorConfig { interactive, ..role.config.source_distributor.clone() };

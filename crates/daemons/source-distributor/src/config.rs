@@ -233,7 +233,20 @@ config::section! {
 
 impl SourceDistributorConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
-        InteractiveConfig::check_all("interactive", &self.interactive)
+        let mut complaints =
+            InteractiveConfig::check_all("interactive", &self.interactive).err().unwrap_or_default();
+        let (mut names, mut ids) = (HashSet::new(), HashSet::new());
+        for (at, service) in self.services.iter().enumerate() {
+            if !names.insert(&service.name) {
+                let text = format!("`{}` is listed already", service.name);
+                complaints.push(Complaint::new([format!("services.{at}.name")], text));
+            }
+            if !ids.insert(service.id) {
+                let text = format!("{} is the id of another service", service.id);
+                complaints.push(Complaint::new([format!("services.{at}.id")], text));
+            }
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
 
     /// What the core goes by.
@@ -327,6 +340,18 @@ mod tests {
             ("services = [\"C\"]\n".to_owned() + &renamed("A", "B"), "`A` is not among the services"),
         ] {
             let error = load(&format!("{provider}{more}")).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn services_have_names_and_ids_of_their_own() {
+        let service = |name: &str, id: u16| format!("[[services]]\nname = \"{name}\"\nid = {id}\n");
+        assert!(load(&(service("A", 1) + &service("B", 2))).is_ok());
+        for (second, said) in
+            [(service("A", 2), "`A` is listed already"), (service("B", 1), "1 is the id of another service")]
+        {
+            let error = load(&(service("A", 1) + &second)).expect_err("twins").to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -151,7 +151,8 @@ impl Dials {
         } else {
             dial.connection.work_without_reading(&mut on_event);
         }
-        if core.is_logged_in(provider) {
+        // One that has a bad directory is dialled less and less often.
+        if core.is_ready(provider) {
             dial.connection.accept();
         }
         if self.ends_at.is_some_and(|ends_at| ends_at <= now || !dial.connection.is_connected()) {

@@ -60,7 +60,7 @@ elements! {
     DictionariesProvided "DictionariesProvided"; DictionariesUsed "DictionariesUsed"; Qos "QoS";
     SupportsQosRange "SupportsQoSRange"; ItemList "ItemList";
     SupportsOutOfBandSnapshots "SupportsOutOfBandSnapshots";
-    AcceptingConsumerStatus "AcceptingConsumerStatus";
+    AcceptingConsumerStatus "AcceptingConsumerStatus"; Path "TickcastPath";
     ServiceState "ServiceState"; AcceptingRequests "AcceptingRequests"; Status "Status"; Group "Group";
     MergedToGroup "MergedToGroup"; OpenLimit "OpenLimit"; OpenWindow "OpenWindow"; LoadFactor "LoadFactor";
     Type "Type"; Data "Data"; LinkState "LinkState"; LinkCode "LinkCode"; Text "Text";

@@ -47,6 +47,9 @@ fn is_encodable(definition: &Service) -> bool {
     bytes.is_some_and(|bytes| bytes.len() <= DEFINITION_MAX_BYTES)
 }
 
+/// Most servers that data comes through.
+const PATH_MAX: usize = 64;
+
 /// Half of what one entry of a filter list can hold.
 const DEFINITION_MAX_BYTES: usize = 32 << 10;
 
@@ -61,13 +64,14 @@ pub(super) enum Numbers {
 
 /// What it offers.
 impl Suppliers {
-    /// Notes what a provider offers; returns whether the service was up there before.
+    /// Notes what a provider offers; returns whether the service could be used there before.
     pub(super) fn put_offer(
         &mut self,
         provider: ProviderId,
         theirs: u16,
         (definition, since): (Service, u64),
     ) -> bool {
+        let is_loop = self.is_loop(&definition);
         let Some(known) = self.providers.get_mut(&provider) else { return false };
         let Some(dialled) = &mut known.dialled else { return false };
         known.service_ids.insert(theirs, definition.id);
@@ -76,6 +80,7 @@ impl Suppliers {
             theirs,
             definition,
             is_standby: dialled.spec.is_standby,
+            is_loop,
             open_count: 0,
             pending_count: 0,
             since,
@@ -86,7 +91,7 @@ impl Suppliers {
                 let before = std::mem::replace(offer, fresh);
                 (offer.open_count, offer.pending_count) = (before.open_count, before.pending_count);
                 (offer.since, offer.is_limit_reported) = (before.since, before.is_limit_reported);
-                before.definition.state.up
+                before.is_up()
             }
             None => {
                 dialled.offers.insert(id, fresh);
@@ -204,6 +209,35 @@ impl Suppliers {
         Err(in_the_way.map_or(Untaken::For(RefusedService::Unfit), Untaken::Until))
     }
 
+    /// Whether a provider has a service by way of this instance, or of so many that it may be.
+    fn is_loop(&self, definition: &Service) -> bool {
+        let path = &definition.info.path;
+        path.contains(&self.instance) || path.len() > PATH_MAX
+    }
+
+    /// The servers that data of a service comes through: this instance, and those behind providers that it is asked for
+    /// at now, or would be.
+    fn path_of<'o>(&self, offers: impl Iterator<Item = &'o Offer> + Clone) -> Vec<u64> {
+        let stand_by = offers.clone().filter(|o| o.is_available()).all(|o| o.is_standby);
+        let is_next = |o: &Offer| o.is_available() && (stand_by || !o.is_standby);
+        let mut path: Vec<u64> = offers
+            .filter(|o| !o.is_loop && (is_next(o) || o.is_used()))
+            .flat_map(|o| o.definition.info.path.iter().copied())
+            .collect();
+        path.push(self.instance);
+        path.sort_unstable();
+        path.dedup();
+        path
+    }
+
+    /// One of several providers of a service has got its first stream, or has none any more: its data comes through others.
+    pub(super) fn note_use(&mut self, id: u16) {
+        let requested = self.services.get(&id).and_then(|service| service.requested());
+        if requested.is_some_and(|requested| requested.sources.len() > 1) {
+            self.redefine(id);
+        }
+    }
+
     fn is_configured(&self, id: u16) -> bool {
         self.config.service_ids.values().any(|&configured| configured == id)
     }
@@ -220,8 +254,11 @@ impl Suppliers {
         let Some(service) = self.listed(id) else { return };
         let definition = match &service.supply {
             Supply::Requested(requested) => {
-                let offers = requested.sources.iter().filter_map(|p| self.offer(*p, id));
-                together(&service.definition, offers.map(|o| &o.definition))
+                let offers = || requested.sources.iter().filter_map(|p| self.offer(*p, id));
+                let ours = offers().filter(|offer| !offer.is_loop).map(|offer| &offer.definition);
+                let mut all = together(&service.definition, ours);
+                all.info.path = self.path_of(offers());
+                all
             }
             Supply::Published(publishers) => match &publishers[..] {
                 [alone] => alone.definition.clone(),

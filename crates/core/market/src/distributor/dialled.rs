@@ -20,7 +20,7 @@ use super::provider::{
 };
 use super::service::{Requested, Supply, Untaken};
 use super::sink::DistributorSink;
-use super::status::{PROVIDER_GONE, SERVICE_DOWN, SERVICE_WITHDRAWN};
+use super::status::{PROVIDER_GONE, SERVICE_DOWN, SERVICE_LOOPS, SERVICE_WITHDRAWN};
 use super::sweep::What;
 use crate::backbone::Kind;
 
@@ -281,7 +281,7 @@ impl Distributor {
         if self.items.suppliers.listed(definition.id).is_some_and(|s| s.requested().is_none()) {
             return self.items.suppliers.refuse_service(provider, &name, RefusedService::Published, sink);
         }
-        let (id, is_up) = (definition.id, definition.state.up);
+        let id = definition.id;
         if self.items.suppliers.listed(id).is_none() {
             self.items.suppliers.add_service(
                 definition.clone(),
@@ -297,8 +297,14 @@ impl Distributor {
             requested.sources.push(provider);
         }
         self.items.suppliers.redefine(id);
+        let offer = self.items.suppliers.offer(provider, id);
+        let (is_up, is_loop) = offer.map_or((false, false), |offer| (offer.is_up(), offer.is_loop));
+        if is_loop {
+            self.items.suppliers.refuse_service(provider, &name, RefusedService::Loop, sink);
+        }
         if was_up && !is_up {
-            self.offer_lost(now, provider, id, SERVICE_DOWN, sink);
+            let state = if is_loop { SERVICE_LOOPS } else { SERVICE_DOWN };
+            self.offer_lost(now, provider, id, state, sink);
         }
         self.items.pump(now, id, sink);
     }

@@ -203,6 +203,12 @@ impl Distributor {
         self.items.suppliers.providers.get(&provider).is_some_and(|p| p.user.is_some())
     }
 
+    /// Whether a dialled provider can be asked for items: it has accepted the login, and said what it has.
+    #[must_use]
+    pub fn is_ready(&self, provider: ProviderId) -> bool {
+        self.items.suppliers.dialled(provider).is_some_and(|dialled| dialled.stage == DialStage::Ready)
+    }
+
     /// Whether nothing is to be read from a provider now. What had been read is to be handed over all the same.
     #[inline]
     #[must_use]

@@ -196,6 +196,8 @@ pub enum RefusedService {
     Unnamable,
     /// Another service of the same provider has its name here.
     Twin,
+    /// The provider has it from here.
+    Loop,
 }
 
 impl fmt::Display for ProviderNotice<'_> {
@@ -209,6 +211,7 @@ impl fmt::Display for ProviderNotice<'_> {
                     RefusedService::Unfit => {
                         "its id is another service's, there are too many, or its description is too long"
                     }
+                    RefusedService::Loop => "the provider has it from here; it is taken when that is over",
                     RefusedService::Twin => "another service of this provider has that name here",
                     RefusedService::Unnamable => {
                         let (bytes, max) = (name.len(), SERVICE_NAME_BYTES_MAX);

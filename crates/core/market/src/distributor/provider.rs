@@ -108,6 +108,8 @@ pub(super) struct Offer {
     pub(super) definition: Service,
     /// It is asked for items only while no other can be.
     pub(super) is_standby: bool,
+    /// It has its data from this instance.
+    pub(super) is_loop: bool,
     /// Streams open there.
     pub(super) open_count: usize,
     /// Streams asked for there, whose answer has not come.
@@ -122,7 +124,17 @@ pub(super) struct Offer {
 impl Offer {
     /// Whether it can be asked for items now.
     pub(super) fn is_available(&self) -> bool {
-        self.definition.state.up && self.definition.state.accepting_requests != Some(false)
+        self.is_up() && self.definition.state.accepting_requests != Some(false)
+    }
+
+    /// Whether its service is up there, and not by way of this instance.
+    pub(super) fn is_up(&self) -> bool {
+        self.definition.state.up && !self.is_loop
+    }
+
+    /// Whether a stream is open there, or asked for.
+    pub(super) fn is_used(&self) -> bool {
+        self.open_count + self.pending_count > 0
     }
 
     /// Whether it has items of a domain.

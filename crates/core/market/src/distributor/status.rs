@@ -14,6 +14,10 @@ pub(super) const PROVIDER_GONE: State<'static> =
 pub(super) const SERVICE_DOWN: State<'static> =
     SUSPECT.because(StateCode::NONE, "the provider's service is down");
 
+/// Why the items of a provider are suspect that has its data from here.
+pub(super) const SERVICE_LOOPS: State<'static> =
+    SUSPECT.because(StateCode::NONE, "the provider has the service from here");
+
 pub(super) const SERVICE_WITHDRAWN: State<'static> =
     SUSPECT.because(StateCode::NONE, "the provider has withdrawn the service");
 

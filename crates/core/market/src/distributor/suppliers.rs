@@ -216,9 +216,13 @@ impl Suppliers {
         let dialled = known.dialled.as_mut()?;
         let stream_id = dialled.take_stream_id(&known.streams);
         let offer = dialled.offers.get_mut(&service)?;
+        let is_first = !offer.is_used();
         offer.pending_count += 1;
         known.streams.insert(stream_id, target);
         let theirs = offer.theirs;
+        if is_first {
+            self.note_use(service);
+        }
         self.count_streams(1);
         Some((stream_id, theirs))
     }
@@ -239,6 +243,9 @@ impl Suppliers {
         if let Some(offer) = self.offer_mut(provider, service).filter(|offer| offer.since <= swept) {
             let count = if was_pending { &mut offer.pending_count } else { &mut offer.open_count };
             *count -= 1;
+            if !offer.is_used() {
+                self.note_use(service);
+            }
         }
         Some((provider, stream_id))
     }

@@ -60,7 +60,7 @@ impl WatchedItems {
         }
         if form.is_snapshot {
             let newcomer = Newcomer { watcher, form: Arc::clone(form), is_paused, is_due: false };
-            return self.join(now, index, newcomer, sink);
+            return join(self, now, index, newcomer, sink);
         }
         let lacks = !is_paused && (was_due || was_paused || before.view != form.view);
         if !no_refresh || lacks {
@@ -104,30 +104,7 @@ impl WatchedItems {
             newcomer.is_paused = client.pauses(watcher.stream_id);
         }
         self.clients.count_watchers(1);
-        self.join(now, index, newcomer, sink);
-    }
-
-    /// A stream that is on no list of the item gets the image as its first, at once or when it is here.
-    fn join(&mut self, now: Nanos, index: usize, newcomer: Newcomer, sink: &mut impl ServerSink) {
-        let watcher = newcomer.watcher;
-        let item = &mut self.table[index];
-        let phase = item.life.phase();
-        let has_to_wait = match phase {
-            Phase::Live => item.cached.is_away(),
-            _ => !item.cached.has_image(),
-        };
-        if has_to_wait {
-            let is_suspect = item.cached.state().data == DataState::Suspect;
-            item.audience.await_image(newcomer);
-            match phase {
-                Phase::Idle => self.request_new(now, index, watcher, sink),
-                Phase::Live => kept::recall(self, index, &[], sink),
-                _ if is_suspect => self.report_to_newcomer(now, index, watcher, sink),
-                _ => {}
-            }
-            return;
-        }
-        self.admit_newcomer(now, index, newcomer, sink);
+        join(self, now, index, newcomer, sink);
     }
 
     /// Tells a stream that waits for an image why there is none.
@@ -202,4 +179,27 @@ impl WatchedItems {
         }
         self.settle_rest(stream.index());
     }
+}
+
+/// A stream that is on no list of the item gets the image as its first, at once or when it is here.
+fn join(items: &mut WatchedItems, now: Nanos, index: usize, newcomer: Newcomer, sink: &mut impl ServerSink) {
+    let watcher = newcomer.watcher;
+    let item = &mut items.table[index];
+    let phase = item.life.phase();
+    let has_to_wait = match phase {
+        Phase::Live => item.cached.is_away(),
+        _ => !item.cached.has_image(),
+    };
+    if has_to_wait {
+        let is_suspect = item.cached.state().data == DataState::Suspect;
+        item.audience.await_image(newcomer);
+        match phase {
+            Phase::Idle => items.request_new(now, index, watcher, sink),
+            Phase::Live => kept::recall(items, index, &[], sink),
+            _ if is_suspect => items.report_to_newcomer(now, index, watcher, sink),
+            _ => {}
+        }
+        return;
+    }
+    items.admit_newcomer(now, index, newcomer, sink);
 }

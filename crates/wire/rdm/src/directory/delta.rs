@@ -69,6 +69,8 @@ pub struct InfoElements {
     pub supports_out_of_band_snapshots: Option<bool>,
     /// See [`Info::accepting_consumer_status`](super::Info::accepting_consumer_status).
     pub accepting_consumer_status: Option<bool>,
+    /// See [`Info::path`](super::Info::path).
+    pub path: Option<Vec<u64>>,
 }
 
 /// The elements of a state entry that were there; see [`ServiceState`](super::ServiceState).

@@ -65,6 +65,7 @@ impl Overlay for InfoElements {
             item_list: info.item_list.clone(),
             supports_out_of_band_snapshots: Some(info.supports_out_of_band_snapshots),
             accepting_consumer_status: Some(info.accepting_consumer_status),
+            path: (!info.path.is_empty()).then(|| info.path.clone()),
         }
     }
 
@@ -80,6 +81,7 @@ impl Overlay for InfoElements {
         info.item_list = self.item_list.clone().or(info.item_list.take());
         put(&self.supports_out_of_band_snapshots, &mut info.supports_out_of_band_snapshots);
         put(&self.accepting_consumer_status, &mut info.accepting_consumer_status);
+        put(&self.path, &mut info.path);
     }
 }
 

@@ -102,6 +102,7 @@ fn info(list: &[u8], whole: bool) -> Result<InfoElements, RdmError> {
             Element::ItemList => info.item_list = e.name()?,
             Element::SupportsOutOfBandSnapshots => info.supports_out_of_band_snapshots = e.flag()?,
             Element::AcceptingConsumerStatus => info.accepting_consumer_status = e.flag()?,
+            Element::Path => info.path = e.uints()?,
             _ => {}
         }
     }

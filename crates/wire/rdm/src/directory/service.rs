@@ -53,6 +53,9 @@ pub struct Info {
     pub supports_out_of_band_snapshots: bool,
     /// Consumers may tell it about their own status.
     pub accepting_consumer_status: bool,
+    /// The servers that its data has come through, by their random numbers, in no order. An element of our own,
+    /// `TickcastPath`: others pass it over.
+    pub path: Vec<u64>,
 }
 
 impl Default for Info {
@@ -69,6 +72,7 @@ impl Default for Info {
             item_list: None,
             supports_out_of_band_snapshots: true,
             accepting_consumer_status: true,
+            path: Vec::new(),
         }
     }
 }

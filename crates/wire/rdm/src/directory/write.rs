@@ -83,6 +83,9 @@ fn put_info(e: &mut ElementListWriter<'_, '_, '_>, info: &InfoElements) {
     e.ascii(Element::ItemList, info.item_list.as_deref());
     e.flag(Element::SupportsOutOfBandSnapshots, info.supports_out_of_band_snapshots);
     e.flag(Element::AcceptingConsumerStatus, info.accepting_consumer_status);
+    if let Some(path) = &info.path {
+        e.list(Element::Path, path.iter().copied());
+    }
 }
 
 fn put_state(e: &mut ElementListWriter<'_, '_, '_>, state: &StateElements) {

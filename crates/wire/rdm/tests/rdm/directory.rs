@@ -53,12 +53,13 @@ prop_compose! {
         dictionaries_used in names(),
         qos in vec(qualities(), 1..3),
         item_list in option::of("[#A-Z]{1,8}"),
+        path in vec(any::<u64>(), 0..4),
     ) -> Info {
         let [is_source, supports_qos_range, snapshots, accepting_consumer_status] = flags;
         Info {
             name, vendor, is_source, capabilities, dictionaries_provided, dictionaries_used, qos,
             supports_qos_range, item_list, supports_out_of_band_snapshots: snapshots,
-            accepting_consumer_status,
+            accepting_consumer_status, path,
         }
     }
 }

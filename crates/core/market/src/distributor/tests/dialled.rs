@@ -210,6 +210,67 @@ fn services_of_several_providers_may_have_one_number_there_and_not_here() {
     assert_eq!(bench.services(), [(1, "BINANCE"), (2, "FIRST"), (3, "SECOND")]);
 }
 
+/// What a provider offers whose data comes through these servers.
+fn through(path: &[u64]) -> Vec<u8> {
+    let mut theirs = service(3, true);
+    theirs.info.path = path.to_vec();
+    Script::directory(&[theirs])
+}
+
+impl Bench {
+    /// The servers that data of the service comes through, this one left out, if it is up.
+    fn path(&self) -> Option<Vec<u64>> {
+        let definition = &self.core.items.suppliers.services[&1].definition;
+        let mut path = definition.info.path.clone();
+        assert!(path.contains(&self.core.instance()), "{path:?}");
+        path.retain(|server| *server != self.core.instance());
+        definition.state.up.then_some(path)
+    }
+}
+
+#[test]
+fn a_provider_that_has_its_data_from_here_is_not_asked_for_it() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    bench.interest(T0, "X");
+    bench.image(A, 5, &[(22, 1)]);
+    assert_eq!(bench.path(), Some(vec![]));
+    bench.log.take();
+    // It gets its data from here from now on.
+    let ours = bench.core.instance();
+    bench.provider(T0, A, &through(&[71, ours]));
+    let said = bench.said();
+    assert!(said.contains(&"provider 100: close 5".to_owned()), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("the provider has it from here")), "{said:?}");
+    assert_eq!((bench.path(), bench.outstanding()), (None, (0, 1)), "the service is down, the item waits");
+    // And no longer: it is asked again.
+    bench.provider(T0, A, &through(&[71, 72]));
+    assert!(bench.said().contains(&"provider 100: request X on 6 in 3".to_owned()));
+    assert_eq!(bench.path(), Some(vec![71, 72]));
+    // So many servers are a circle, whose they are.
+    bench.provider(T0, A, &through(&(1_000..1_065).collect::<Vec<u64>>()));
+    assert_eq!(bench.path(), None);
+}
+
+#[test]
+fn a_service_comes_through_the_servers_that_are_asked_or_would_be() {
+    let mut bench = Bench::new(config());
+    bench.dial_as(A, DialSpec { is_standby: true, ..DialSpec::default() });
+    bench.provider(T0, A, &through(&[71]));
+    assert_eq!(bench.path(), Some(vec![71]), "there is no other");
+    bench.core.on_peer_connected(PEER);
+    bench.peer_says(T0, PEER, &LinkUp::Hello { peer: 7, name: b"test" });
+    bench.interest(T0, "X");
+    bench.image(A, 5, &[(22, 1)]);
+    bench.dial(B);
+    bench.provider(T0, B, &through(&[72]));
+    assert_eq!(bench.path(), Some(vec![71, 72]), "what it has it keeps");
+    bench.no_interest(T0, "X");
+    bench.wake(T0 + Duration::from_secs(3_600));
+    assert_eq!((bench.path(), bench.outstanding()), (Some(vec![72]), (0, 0)));
+    bench.core.on_provider_closed(T0, B, &mut bench.log);
+    assert_eq!(bench.path(), Some(vec![71]));
+}
+
 #[test]
 fn a_provider_that_stands_by_is_asked_while_no_other_can_be_and_keeps_what_it_has() {
     let mut bench = Bench::new(config());
