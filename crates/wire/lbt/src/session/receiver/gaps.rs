@@ -251,7 +251,15 @@ impl Gaps {
     /// for: what is missing gets half of the generation interval, once.
     #[inline]
     pub(super) fn hear(&mut self, now: Nanos, before: Nanos) {
-        if !self.loss.is_empty() && now >= before + silence(self.generation) {
+        if !self.loss.is_empty() {
+            self.hear_missing(now, before);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hear_missing(&mut self, now: Nanos, before: Nanos) {
+        if now >= before + silence(self.generation) {
             self.loss.prolong(self.half_time(now));
         }
     }
