@@ -75,7 +75,7 @@ impl Bench {
     }
 
     /// The same, with what is wanted of it.
-    fn dial_as(&mut self, provider: ProviderId, spec: DialSpec) {
+    pub(super) fn dial_as(&mut self, provider: ProviderId, spec: DialSpec) {
         let spec = DialSpec { name: "dialled".to_owned(), user: "sd".to_owned(), ..spec };
         self.core.on_dialled(T0, provider, Arc::new(spec), &mut self.log);
         self.provider(T0, provider, &Script::login());

@@ -1,3 +1,4 @@
+mod circles;
 mod cleanups;
 mod dialled;
 mod dictionaries;
