@@ -139,25 +139,26 @@ impl Sites {
 
 #[test]
 fn whoever_is_lost_and_comes_back_no_data_goes_in_a_circle_and_who_can_have_it_has_it() {
-    let _repeat = testkit::repeat!();
-    for seed in 0..2_000 {
-        let mut rng = Rng::new(seed);
-        let count = 2 + rng.below(3) as usize;
-        let mut sites = Sites((0..count).map(|at| Site::new(at, count, &mut rng)).collect());
-        for _ in 0..20 {
-            let at = rng.below(count as u64) as usize;
-            if sites.0[at].has_line {
-                sites.0[at].turn_line();
-            }
-            for _ in 0..rng.below(8) {
-                sites.deliver(&mut rng);
-            }
+    testkit::for_each_seed!(0..2_000, lose_and_come_back);
+}
+
+fn lose_and_come_back(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let count = 2 + rng.below(3) as usize;
+    let mut sites = Sites((0..count).map(|at| Site::new(at, count, &mut rng)).collect());
+    for _ in 0..20 {
+        let at = rng.below(count as u64) as usize;
+        if sites.0[at].has_line {
+            sites.0[at].turn_line();
         }
-        let quiet = (0..DELIVERIES_MAX).any(|_| !sites.deliver(&mut rng));
-        assert!(quiet, "seed {seed}: news without end");
-        for at in 0..count {
-            let (can, is_up, origin) = (sites.can_have(at), sites.0[at].is_up(), sites.origin(at));
-            assert_eq!((is_up, origin.is_some()), (can, can), "seed {seed}, site {at}: {origin:?}");
+        for _ in 0..rng.below(8) {
+            sites.deliver(&mut rng);
         }
+    }
+    let quiet = (0..DELIVERIES_MAX).any(|_| !sites.deliver(&mut rng));
+    assert!(quiet, "news without end");
+    for at in 0..count {
+        let (can, is_up, origin) = (sites.can_have(at), sites.0[at].is_up(), sites.origin(at));
+        assert_eq!((is_up, origin.is_some()), (can, can), "site {at}: {origin:?}");
     }
 }
