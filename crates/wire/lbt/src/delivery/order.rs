@@ -343,6 +343,13 @@ impl Delivery {
                 let is_in_reach = trust == Trust::Blind
                     || self.reach.can_lack(topic.hot, topic.cold, missing, entry.t, is_answer);
                 if !is_in_reach {
+                    if self.reach.is_over() && entry.kind == HeldKind::Seen {
+                        // Nobody can be asked any more. What was delivered as it came is not told lost with what is
+                        // before it: the stream ends there, and its tail is unknown.
+                        self.doubt_held(slot, |_| true);
+                        self.drop_held(slot, sink);
+                        break;
+                    }
                     if self.doubt_first(slot, &entry, sink) {
                         continue;
                     }

@@ -145,6 +145,11 @@ impl Reach {
         self.doubted_end = last.map_or(0, |t| t + 1);
     }
 
+    /// Whether nothing will be asked for any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// The number after the highest that was doubted at the end.
     pub(super) fn doubted_end(&self) -> u64 {
         self.doubted_end

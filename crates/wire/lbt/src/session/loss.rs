@@ -60,11 +60,23 @@ impl Gap {
 
     /// When it is given up, if the source was last heard at `heard`. A source that says nothing repairs nothing: the gap
     /// has time until it is heard, but not for ever.
-    fn expiry(&self, generation: Duration, heard: Nanos) -> Nanos {
+    fn expiry(&self, generation: Duration, heard: Heard) -> Nanos {
+        if self.is_doubted {
+            return self.since + generation;
+        }
         let (expiry, longest) = (self.since + generation, self.detected + generation * SILENT_INTERVALS);
-        let is_heard = heard + silence(generation) >= expiry;
-        if is_heard { expiry } else { longest.max(expiry) }
+        let is_heard = heard.at + silence(generation) >= expiry;
+        if is_heard { expiry } else { longest.min(heard.half_time).max(expiry) }
     }
+}
+
+/// When a source was heard last.
+#[derive(Clone, Copy)]
+pub(super) struct Heard {
+    pub(super) at: Nanos,
+    /// The middle of the time after which its session is over. What is given up by then is settled, and what that makes
+    /// doubtful asked for, before the end.
+    pub(super) half_time: Nanos,
 }
 
 /// A source that says nothing for so long may be stopped.
@@ -190,7 +202,7 @@ impl LossMap {
         &mut self,
         now: Nanos,
         generation: Duration,
-        heard: Nanos,
+        heard: Heard,
         proven: u64,
     ) -> u64 {
         let mut count = 0;
@@ -211,7 +223,7 @@ impl LossMap {
     /// The source was silent: the time of no gap counts from before `earliest`, but for those to which that was given
     /// before.
     pub(super) fn prolong(&mut self, earliest: Nanos) {
-        for gap in self.gaps.iter_mut().filter(|gap| !gap.is_prolonged) {
+        for gap in self.gaps.iter_mut().filter(|gap| !gap.is_prolonged && !gap.is_doubted) {
             gap.since = gap.since.max(earliest);
             gap.is_prolonged = true;
         }
@@ -331,7 +343,7 @@ impl LossMap {
     }
 
     /// When the oldest range is to be given up, if it lies below `proven` and the source was last heard at `heard`.
-    pub(super) fn next_give_up(&self, generation: Duration, heard: Nanos, proven: u64) -> Nanos {
+    pub(super) fn next_give_up(&self, generation: Duration, heard: Heard, proven: u64) -> Nanos {
         let oldest = self.gaps.front().filter(|gap| gap.first < proven);
         oldest.map_or(Nanos::NEVER, |gap| gap.expiry(generation, heard))
     }
@@ -344,6 +356,10 @@ mod tests {
     use units::Rng;
 
     const MS: Duration = Duration::from_millis(1);
+
+    fn heard(at: Nanos) -> Heard {
+        Heard { at, half_time: at + Duration::from_secs(5) }
+    }
 
     fn map() -> LossMap {
         LossMap::new(100, 10_000)
@@ -398,32 +414,35 @@ mod tests {
         m.add(10, 12, Nanos(0), Nanos(0));
         m.add(20, 30, Nanos(0) + MS, Nanos(0));
         let now = Nanos(0) + MS * 5;
-        assert_eq!(m.next_give_up(MS * 5, now, 30), now);
-        assert_eq!(m.give_up_older(now, MS * 5, now, 30), 2);
+        assert_eq!(m.next_give_up(MS * 5, heard(now), 30), now);
+        assert_eq!(m.give_up_older(now, MS * 5, heard(now), 30), 2);
         assert_eq!(ranges(&m), [(20, 30)]);
     }
 
     #[test]
     fn what_a_silent_source_cannot_repair_has_time_until_it_is_heard_and_not_for_ever() {
         let at = |t: u32| Nanos(0) + MS * t;
-        let (generation, heard) = (MS * 100, at(60));
+        let (generation, early) = (MS * 100, at(60));
         let mut m = map();
         m.add(10, 12, at(0), at(0));
-        assert_eq!(m.next_give_up(generation, at(75), 30), at(100), "heard in the last quarter");
+        assert_eq!(m.next_give_up(generation, heard(at(75)), 30), at(100), "heard in the last quarter");
         assert_eq!(
-            (m.next_give_up(generation, heard, 30), m.give_up_older(at(399), generation, heard, 30)),
+            (
+                m.next_give_up(generation, heard(early), 30),
+                m.give_up_older(at(399), generation, heard(early), 30)
+            ),
             (at(400), 0)
         );
         let mut forgotten = map();
         forgotten.add(10, 12, at(0), at(0));
-        assert_eq!(forgotten.give_up_older(at(400), generation, heard, 30), 2);
+        assert_eq!(forgotten.give_up_older(at(400), generation, heard(early), 30), 2);
         // It is heard: what was missing meanwhile gets time, once.
         m.prolong(at(150));
         m.add(20, 21, at(210), at(210));
-        assert_eq!(m.next_give_up(generation, at(230), 30), at(250));
+        assert_eq!(m.next_give_up(generation, heard(at(230)), 30), at(250));
         m.prolong(at(260));
-        assert_eq!(m.give_up_older(at(300), generation, at(300), 30), 2);
-        assert_eq!((ranges(&m), m.next_give_up(generation, at(350), 30)), (vec![(20, 21)], at(360)));
+        assert_eq!(m.give_up_older(at(300), generation, heard(at(300)), 30), 2);
+        assert_eq!((ranges(&m), m.next_give_up(generation, heard(at(350)), 30)), (vec![(20, 21)], at(360)));
     }
 
     #[test]
@@ -431,12 +450,15 @@ mod tests {
         let mut m = map();
         m.add(10, 30, Nanos(0), Nanos(5));
         let now = Nanos(0) + MS;
-        assert_eq!((m.next_give_up(MS, now, 20), m.next_give_up(MS, now, 10)), (now, Nanos::NEVER));
-        assert_eq!(m.give_up_older(now, MS, now, 20), 10);
-        assert_eq!((ranges(&m), m.next_give_up(MS, now, 20)), (vec![(20, 30)], Nanos::NEVER));
+        assert_eq!(
+            (m.next_give_up(MS, heard(now), 20), m.next_give_up(MS, heard(now), 10)),
+            (now, Nanos::NEVER)
+        );
+        assert_eq!(m.give_up_older(now, MS, heard(now), 20), 10);
+        assert_eq!((ranges(&m), m.next_give_up(MS, heard(now), 20)), (vec![(20, 30)], Nanos::NEVER));
         assert_eq!(due(&mut m, now), []);
         assert_eq!(m.next_due(), Nanos::NEVER);
-        assert_eq!(m.give_up_older(now, MS, now, 40), 10);
+        assert_eq!(m.give_up_older(now, MS, heard(now), 40), 10);
     }
 
     #[test]

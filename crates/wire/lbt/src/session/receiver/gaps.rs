@@ -1,7 +1,7 @@
 //! What is missing: when it is asked for, and when it is given up.
 
 use super::super::backoff::{Retries, first_wait};
-use super::super::loss::{Gap, LossMap, silence};
+use super::super::loss::{Gap, Heard, LossMap, silence};
 use super::super::tally;
 use super::liveness::later;
 use crate::config::{NakLaw, ReceiverConfig};
@@ -170,7 +170,7 @@ impl Gaps {
     }
 
     /// Gives up what was missing for too long and lies below `proven`; the source was last heard at `heard`.
-    pub(super) fn give_up_older(&mut self, now: Nanos, heard: Nanos, proven: u64) {
+    pub(super) fn give_up_older(&mut self, now: Nanos, heard: Heard, proven: u64) {
         let count = self.loss.give_up_older(now, self.generation, heard, proven);
         self.counters.unrecovered_tmo.add(count);
         self.repaired.given_up += count;
@@ -230,7 +230,7 @@ impl Gaps {
     }
 
     /// When a NAK is due, or something below `proven` is to be given up; the source was last heard at `heard`.
-    pub(super) fn due(&self, heard: Nanos, proven: u64) -> Nanos {
+    pub(super) fn due(&self, heard: Heard, proven: u64) -> Nanos {
         let mut nak = self.loss.next_due();
         if self.nak_credit == 0 {
             nak = nak.max(self.nak_credit_until);

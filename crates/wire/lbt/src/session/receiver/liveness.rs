@@ -1,3 +1,4 @@
+use super::super::loss::Heard;
 use std::time::Duration;
 use units::Nanos;
 
@@ -25,6 +26,11 @@ impl Liveness {
     #[inline]
     pub(super) fn heard(&self) -> Nanos {
         self.heard
+    }
+
+    /// The same for gaps.
+    pub(super) fn heard_for_gaps(&self) -> Heard {
+        Heard { at: self.heard, half_time: self.heard + self.timeout / 2 }
     }
 
     pub(super) fn timeout(&self) -> Duration {

@@ -452,7 +452,7 @@ impl<T: ReceiverTransport> Receiver<T> {
     /// Does what is due in a session that has begun: gives up what is too old, ends a session that fell
     /// silent.
     fn age<S: DeliverySink>(&mut self, now: Nanos, sink: &mut S) {
-        self.gaps.give_up_older(now, self.liveness.heard(), self.evidence.proven());
+        self.gaps.give_up_older(now, self.liveness.heard_for_gaps(), self.evidence.proven());
         if now >= self.end_due() {
             self.believe_end();
         }
@@ -554,7 +554,7 @@ impl<T: ReceiverTransport> Receiver<T> {
             Phase::Ended => Nanos::NEVER,
             Phase::Waiting => own,
             Phase::Live => {
-                let gaps = self.gaps.due(self.liveness.heard(), self.evidence.proven());
+                let gaps = self.gaps.due(self.liveness.heard_for_gaps(), self.evidence.proven());
                 own.min(self.reporter.due())
                     .min(self.answers.due())
                     .min(gaps)
