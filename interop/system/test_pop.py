@@ -145,6 +145,10 @@ class Standby(test_deaths.Deaths):
         self.assert_all_good()
 
 
+# Of an item's state, while sites find out whom to ask.
+CHANGES_MAX = 10
+
+
 class SitesForEachOther(test_deaths.Deaths):
     """Two points of presence behind a P2PS; each stands by for the other. All depend on the one that dies."""
 
@@ -175,11 +179,12 @@ class SitesForEachOther(test_deaths.Deaths):
         self.assertEqual([site['head'] for site in self.before], [('ready', count)] * 2)
 
     def test_they_do_not_feed_each_other_when_the_head_office_is_gone(self):
-        """Each client is told once, and of each item that it is good again."""
+        """A site may have an item from the other one for a moment; in a circle its states changed thousands of times."""
         for client, items in self.episodes['head'].items():
             for key, states in items.items():
                 with self.subTest(client=client, item=key):
-                    self.assertEqual(states, ['Suspect', 'Ok'])
+                    self.assertEqual((states[0], states[-1]), ('Suspect', 'Ok'))
+                    self.assertLessEqual(len(states), CHANGES_MAX)
 
     def test_every_item_comes_from_the_head_office_in_the_end(self):
         count = len(self.clients[0].items)
