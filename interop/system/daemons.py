@@ -90,19 +90,18 @@ class System:
         own = {'source_distributor.provider_port': self.provider_port}
         return self._daemon('source-distributor', name, host, own, sets, example)
 
-    def p2ps(self, host=None, sets=(), name='p2ps'):
-        port, websocket_port = free_ports(), free_ports()
+    def p2ps(self, host=None, sets=(), name='p2ps', example=None, port=None):
+        port, websocket_port = port or free_ports(), free_ports()
         own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
         if SHARDS:
             own['p2ps.shards'] = SHARDS
-        daemon = self._daemon('p2ps', name, host, own, sets)
+        daemon = self._daemon('p2ps', name, host, own, sets, example)
         daemon.websocket_port = websocket_port
         daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
         return daemon
 
     def pop(self, upstream, host=None, sets=(), name='pop', lines=(), port=None):
         """A P2PS behind servers: [(name, [host:port, ...], {further keys}), ...]; `lines` are further ones of its file."""
-        port, websocket_port = port or free_ports(), free_ports()
         text = list(lines)
         for each, hosts, keys in upstream:
             text += ['[[p2ps.upstream]]', 'name = "%s"' % each, 'hosts = %s' % json.dumps(hosts)]
@@ -110,13 +109,7 @@ class System:
         path = os.path.join(self.directory, name)
         with open(path + '.toml', 'w') as f:
             f.write('\n'.join([*text, '']))
-        own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
-        if SHARDS:
-            own['p2ps.shards'] = SHARDS
-        daemon = self._daemon('p2ps', name, host, own, sets, path)
-        daemon.websocket_port = websocket_port
-        daemon.port, daemon.server = port, '%s:%d' % (self.place.address(host), port)
-        return daemon
+        return self.p2ps(host, sets, name, path, port)
 
     def feed(self, host=None, sets=(), name='feed', speed='20', repeat=False, delay_ms=0):
         distributor = '%s:%d' % (self.place.address(self.distributor_host), self.provider_port)

@@ -13,7 +13,7 @@ use net::{Poller, Token, clock};
 use p2ps::{PointToPointServer, RelayServer, Shard, Shards};
 use resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
-use source_distributor::{SourceDistributor, SourceDistributorConfig};
+use source_distributor::{Providers, SourceDistributor, SourceDistributorConfig};
 use tracing::warn;
 use units::Nanos;
 
@@ -49,15 +49,6 @@ pub(crate) fn source_distributor(
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     carried(role, Providers::ConnectToo, ready)
-}
-
-/// How a source distributor and its providers come together.
-#[derive(Clone, Copy)]
-enum Providers {
-    /// It has a port for them, and dials others.
-    ConnectToo,
-    /// It dials all of them.
-    Dialled,
 }
 
 fn carried(
@@ -105,11 +96,9 @@ fn distribute(
 ) -> Result<(), Failure> {
     let (config, registrar) = (&role.config.source_distributor, poller.registrar());
     let (dictionary, seed) = (Arc::clone(&role.dictionary), clock::seed());
-    let open = match providers {
-        Providers::ConnectToo => SourceDistributor::new,
-        Providers::Dialled => SourceDistributor::without_port,
-    };
-    let mut distributor = open(config, dictionary, outlet, registrar, LISTENER, seed, role.registry)?;
+    let (tokens, registry) = ((registrar, LISTENER), role.registry);
+    let mut distributor =
+        SourceDistributor::new(config, providers, dictionary, outlet, tokens, seed, registry)?;
     ready(Described::with_ledger("source-distributor", distributor.status()))?;
     let status = distributor.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut distributor];

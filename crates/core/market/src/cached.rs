@@ -12,9 +12,6 @@ use crate::image::{FieldRules, Image, PartStart};
 use crate::key::ItemKey;
 use crate::short_bytes::ShortBytes;
 
-/// The group of an item of which nothing else is said. One without bytes stops consumers on EMA Java 3.9.1.
-const NO_GROUP: &[u8] = &[0, 0];
-
 /// The last known image of an item and its state.
 #[derive(Clone, Debug)]
 pub struct CachedItem {
@@ -47,7 +44,7 @@ impl Default for CachedItem {
             state: State::OPEN_OK.into(),
             seq_num: None,
             qos: None,
-            group_id: ShortBytes::from(NO_GROUP),
+            group_id: ShortBytes::from(RefreshMsg::NO_GROUP),
             permission_data: None,
             extent: Extent::Nothing,
             has_strayed: false,
@@ -355,7 +352,8 @@ impl CachedItem {
             clear_cache: part_num == 0,
             seq_num: self.seq_num,
             state: self.state_to_send(),
-            group_id: if self.group_id.is_empty() { NO_GROUP } else { &self.group_id },
+            // One without bytes stops consumers on EMA Java 3.9.1.
+            group_id: if self.group_id.is_empty() { RefreshMsg::NO_GROUP } else { &self.group_id },
             permission_data: self.permission_data.as_deref(),
             qos: self.qos,
             key: Some(key.to_key()),

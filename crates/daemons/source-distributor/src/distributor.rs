@@ -44,6 +44,38 @@ pub struct SourceDistributor<O> {
     describer: Describer,
 }
 
+/// How a source distributor and its providers come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Providers {
+    /// It has a port for them, and dials others.
+    ConnectToo,
+    /// It dials all of them, and has no port.
+    Dialled,
+}
+
+fn listen(
+    config: &SourceDistributorConfig,
+    registrar: &Registrar,
+    token_space: u32,
+    seed: u64,
+    registry: &Registry,
+) -> io::Result<RsslListener> {
+    let listener = server::rssl::listen(
+        &config.provider,
+        config.provider_port,
+        registrar,
+        token_space,
+        seed,
+        READ_BYTES,
+        ListenerCounters::registered(registry, "provider"),
+    )?;
+    info!(provider_port = %listener.local_address()?, "providers connect");
+    if let Some(address) = listener.tls_address()? {
+        info!(%address, "encrypted provider connections");
+    }
+    Ok(listener)
+}
+
 /// What is read from a provider at a time.
 const READ_BYTES: usize = 256 << 10;
 /// What a status page lists can be chosen by.
@@ -62,80 +94,27 @@ impl<O: Outlet> SourceDistributor<O> {
     /// How many token spaces its descriptors use.
     pub const TOKEN_SPACES: u32 = 3;
 
-    /// Opens the provider port. The distributor's token spaces from `token_space` on are the listener's, the
-    /// next one for the outlet, which must have been made with it, and that of the dialled providers.
+    /// Opens the provider port, if providers connect. The distributor's token spaces from `token_space` on are the
+    /// listener's, the next one for the outlet, which must have been made with it, and that of the dialled providers.
     ///
     /// # Errors
     /// The port is taken or a value is out of range; the error names it.
     pub fn new(
         config: &SourceDistributorConfig,
+        providers: Providers,
         dictionary: Arc<Dictionary>,
         outlet: O,
-        registrar: &Registrar,
-        token_space: u32,
-        seed: u64,
-        registry: &Registry,
-    ) -> io::Result<SourceDistributor<O>> {
-        let listener = server::rssl::listen(
-            &config.provider,
-            config.provider_port,
-            registrar,
-            token_space,
-            seed,
-            READ_BYTES,
-            ListenerCounters::registered(registry, "provider"),
-        )?;
-        info!(provider_port = %listener.local_address()?, "providers connect");
-        if let Some(address) = listener.tls_address()? {
-            info!(%address, "encrypted provider connections");
-        }
-        SourceDistributor::with(
-            config,
-            dictionary,
-            outlet,
-            listener,
-            (registrar, token_space),
-            seed,
-            registry,
-        )
-    }
-
-    /// The same without a provider port, for who dials all of its providers.
-    ///
-    /// # Errors
-    /// A value is out of range; the error names it.
-    pub fn without_port(
-        config: &SourceDistributorConfig,
-        dictionary: Arc<Dictionary>,
-        outlet: O,
-        registrar: &Registrar,
-        token_space: u32,
-        seed: u64,
-        registry: &Registry,
-    ) -> io::Result<SourceDistributor<O>> {
-        let counters = ListenerCounters::registered(&Registry::default(), "provider");
-        let listener =
-            server::rssl::without_port(&config.provider, registrar, token_space, READ_BYTES, counters)?;
-        SourceDistributor::with(
-            config,
-            dictionary,
-            outlet,
-            listener,
-            (registrar, token_space),
-            seed,
-            registry,
-        )
-    }
-
-    fn with(
-        config: &SourceDistributorConfig,
-        dictionary: Arc<Dictionary>,
-        outlet: O,
-        listener: RsslListener,
         (registrar, token_space): (&Registrar, u32),
         seed: u64,
         registry: &Registry,
     ) -> io::Result<SourceDistributor<O>> {
+        let listener = match providers {
+            Providers::ConnectToo => listen(config, registrar, token_space, seed, registry)?,
+            Providers::Dialled => {
+                let counters = ListenerCounters::registered(&Registry::default(), "provider");
+                server::rssl::without_port(&config.provider, registrar, token_space, READ_BYTES, counters)?
+            }
+        };
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());

@@ -9,7 +9,7 @@
 //! use net::agent::Agent;
 //! use net::{Poller, Token, clock};
 //! use server::rssl::RsslConfig;
-//! use tickcast_source_distributor::{SourceDistributor, SourceDistributorConfig};
+//! use tickcast_source_distributor::{Providers, SourceDistributor, SourceDistributorConfig};
 //!
 //! // Providers connect on a free port. The backbone is memory here, and multicast between hosts.
 //! let (mut poller, registry) = (Poller::new()?, counters::Registry::default());
@@ -17,9 +17,9 @@
 //! let outlet = InProcessOutlet::new(&Hub::new(), &registrar, Token(2 << 32), false)?;
 //! let provider = RsslConfig { interface: Ipv4Addr::LOCALHOST, ..RsslConfig::default() };
 //! let config = SourceDistributorConfig { provider_port: 0, provider, ..SourceDistributorConfig::default() };
-//! let (dictionary, space) = (Arc::default(), 1);
+//! let (dictionary, tokens) = (Arc::default(), (&registrar, 1));
 //! let mut distributor =
-//!     SourceDistributor::new(&config, dictionary, outlet, &registrar, space, seed, &registry)?;
+//!     SourceDistributor::new(&config, Providers::ConnectToo, dictionary, outlet, tokens, seed, &registry)?;
 //!
 //! // A provider publishes an item.
 //! let port = distributor.provider_address()?.port();
@@ -70,4 +70,4 @@ pub use crate::config::{
     BalanceConfig, InteractiveConfig, PostsConfig, RenamedServiceConfig, RequestsConfig, ServiceConfig,
     SourceDistributorConfig,
 };
-pub use distributor::SourceDistributor;
+pub use distributor::{Providers, SourceDistributor};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rdm::ToVec;
 use rdm::directory::{DirectoryRequest, Service};
 use rdm::login::{LoginMsg, LoginRefresh, LoginStatus};
-use rwf::{CloseMsg, DataType, Domain, Msg, MsgClass, State, StreamState};
+use rwf::{Domain, Msg, MsgClass, State, StreamState};
 use units::Nanos;
 
 use super::Distributor;
@@ -20,7 +20,7 @@ use super::provider::{
 };
 use super::service::{Requested, Supply, Untaken};
 use super::sink::DistributorSink;
-use super::status::{PROVIDER_GONE, SERVICE_DOWN, SERVICE_LOOPS, SERVICE_WITHDRAWN};
+use super::status::{PROVIDER_GONE, SERVICE_DOWN, SERVICE_LOOPS, SERVICE_WITHDRAWN, close_at};
 use super::sweep::What;
 use crate::backbone::Kind;
 
@@ -157,8 +157,7 @@ impl Distributor {
                 self.counters.messages_unasked.inc();
                 if refresh.private_stream && refresh.state.stream == StreamState::Open {
                     // A client's request has met the end of its stream, and opened it once more.
-                    let close = CloseMsg::new(refresh.domain, refresh.stream_id, DataType::NO_DATA).to_vec();
-                    sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+                    close_at((provider, refresh.stream_id), refresh.domain, sink);
                 }
             }
             (Msg::Status(_) | Msg::Generic(_), None) => self.counters.messages_unasked.inc(),

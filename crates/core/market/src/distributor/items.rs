@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use counters::table::Distributor as Counters;
-use rdm::ToVec;
-use rwf::{CloseMsg, DataState, DataType, Domain, Key, State, StateCode, StatusMsg, StreamState};
+use rwf::{DataState, Domain, Key, State, StateCode, StatusMsg, StreamState};
 use slab::Slab;
 use units::Nanos;
 
@@ -19,7 +18,8 @@ use super::provider::{Offer, Target};
 use super::sink::DistributorSink;
 use super::spoilt_items::Spoilt;
 use super::status::{
-    CLOSED, NOT_FOUND, SUSPECT, TABLE_FULL, WAITING, report, report_asked, report_bytes, status_bytes,
+    CLOSED, NOT_FOUND, SUSPECT, TABLE_FULL, WAITING, close_at, report, report_asked, report_bytes,
+    status_bytes,
 };
 use super::suppliers::Suppliers;
 use super::sweep::Cleanups;
@@ -511,9 +511,8 @@ impl Items {
     /// stream as open.
     pub(super) fn detach(&mut self, index: usize, sink: &mut impl DistributorSink) {
         let domain = self.table[index].key.domain;
-        if let Some((provider, stream_id)) = self.forget_stream(index) {
-            let close = CloseMsg::new(domain, stream_id, DataType::NO_DATA).to_vec();
-            sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+        if let Some(stream) = self.forget_stream(index) {
+            close_at(stream, domain, sink);
         }
     }
 

@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
 use counters::table::Distributor as Counters;
-use rdm::ToVec;
 use rwf::{
-    AckMsg, CloseMsg, DataState, DataType, Domain, Key, Msg, NakCode, PostMsg, RequestMsg, State, StateCode,
-    StatusMsg, StreamState,
+    AckMsg, DataState, DataType, Domain, Key, Msg, NakCode, PostMsg, RequestMsg, State, StateCode, StatusMsg,
+    StreamState,
 };
 use slab::Slab;
 use units::Nanos;
@@ -13,7 +12,7 @@ use super::base::{Conversation, DistributorConfig, PeerId, ProviderId, Timer};
 use super::items::Items;
 use super::provider::Target;
 use super::sink::DistributorSink;
-use super::status::{CLOSED, CLOSED_RECOVER};
+use super::status::{CLOSED, CLOSED_RECOVER, close_at};
 use super::timers::Due;
 use crate::backbone::LinkDown;
 use crate::encoding::Encoding;
@@ -229,8 +228,7 @@ impl Privates {
 
     fn close_private(&mut self, items: &mut Items, place: usize, sink: &mut impl DistributorSink) {
         let Some(gone) = self.end_private(items, place) else { return };
-        let close = CloseMsg::new(gone.domain, gone.stream_id, DataType::NO_DATA).to_vec();
-        sink.to_provider(gone.provider, &close.expect("no part of a close can be too long"));
+        close_at((gone.provider, gone.stream_id), gone.domain, sink);
     }
 }
 

@@ -1,8 +1,9 @@
 //! What peers get of an item that has no image for them.
 
-use rwf::{DataState, DataType, State, StateCode, StatusMsg, StreamState};
+use rdm::ToVec;
+use rwf::{CloseMsg, DataState, DataType, Domain, State, StateCode, StatusMsg, StreamState};
 
-use super::base::PeerId;
+use super::base::{PeerId, ProviderId};
 use super::sink::DistributorSink;
 use crate::backbone::LinkDown;
 use crate::key::ItemKey;
@@ -23,6 +24,16 @@ pub(super) const SERVICE_WITHDRAWN: State<'static> =
 
 /// The stream is open, its data is not to be trusted.
 pub(super) const SUSPECT: State<'static> = State::new(StreamState::Open, DataState::Suspect);
+
+/// Tells a provider that a stream is over.
+pub(super) fn close_at(
+    (provider, stream_id): (ProviderId, i32),
+    domain: Domain,
+    sink: &mut impl DistributorSink,
+) {
+    let close = CloseMsg::new(domain, stream_id, DataType::NO_DATA).to_vec();
+    sink.to_provider(provider, &close.expect("no part of a close can be too long"));
+}
 
 /// A status message about an item, with stream id 0.
 pub(super) fn status_bytes(key: ItemKey<'_>, state: State<'_>) -> Vec<u8> {

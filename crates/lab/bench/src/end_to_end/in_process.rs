@@ -11,7 +11,7 @@ use daemon::{ThreadConfig, WaitConfig};
 use net::{Poller, Token, WaitStrategy, affinity, clock};
 use p2ps::{P2psConfig, PointToPointServer};
 use serde_json::json;
-use source_distributor::{SourceDistributor, SourceDistributorConfig};
+use source_distributor::{Providers, SourceDistributor, SourceDistributorConfig};
 
 use super::consumer::Observer;
 use super::publisher::{Items, Publisher};
@@ -131,10 +131,10 @@ fn servers(
         SourceDistributorConfig { provider_port, thread: thread(), ..SourceDistributorConfig::default() };
     let mut distributor = SourceDistributor::new(
         &config,
+        Providers::ConnectToo,
         Arc::clone(&dictionary),
         outlet,
-        &registrar,
-        DISTRIBUTOR,
+        (&registrar, DISTRIBUTOR),
         clock::seed(),
         &registry,
     )?;

@@ -21,9 +21,6 @@ const PART_NUM: u16 = 0x1000;
 const REQUEST_KEY: u16 = 0x2000;
 const QUALIFIED_STREAM: u16 = 0x4000;
 
-/// The group id of an item that belongs to no group.
-const NO_GROUP: &[u8] = &[0, 0];
-
 /// An image, or a part of one.
 ///
 /// Shape behind the fixed part: \[sequence number `u32`\]; state; group id; \[permission data\]; \[qos\];
@@ -88,7 +85,7 @@ impl Default for RefreshMsg<'_> {
             qualified_stream: false,
             seq_num: None,
             state: State::OPEN_OK,
-            group_id: NO_GROUP,
+            group_id: RefreshMsg::NO_GROUP,
             permission_data: None,
             qos: None,
             key: None,
@@ -102,6 +99,9 @@ impl Default for RefreshMsg<'_> {
 }
 
 impl<'a> RefreshMsg<'a> {
+    /// The group id of an item that belongs to no group.
+    pub const NO_GROUP: &'static [u8] = &[0, 0];
+
     #[inline]
     pub(super) fn read(head: &MsgHead, mut r: Reader<'a>, payload: &'a [u8]) -> Result<Self, DecodeError> {
         let flags = head.flags;
