@@ -49,6 +49,7 @@ mod key_index;
 pub mod p2ps;
 mod places;
 mod ration;
+mod service_names;
 mod shared;
 mod short_bytes;
 #[cfg(test)]
@@ -67,3 +68,4 @@ pub use encoding::{EncodeFault, Encoding};
 pub use intake::{Intake, IntakeConfig, Waited};
 pub use key::{ItemKey, KEY_ATTRIBUTES_BYTES_MAX, OwnedKey};
 pub use ration::Ration;
+pub use service_names::ServiceNames;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use counters::table::PointToPoint as ServerCounters;
+use market::ServiceNames;
 use market::backbone::{LinkDown, LinkUp, StreamMsg};
 use market::distributor::PeerId;
 use market::p2ps::relay::{Relay, RelaySink};
@@ -81,8 +82,11 @@ impl Server {
     ) -> Server {
         // The relay has all images; of the world's few items a shard keeps none, some or all.
         let kept_images_max = (shards > 0).then_some([0, 1, 3, 100][peer as usize % 4]);
+        // Half of the servers have no cache, with or without shards.
+        let without_cache = (peer >> 8).is_multiple_of(2).then(|| ServiceNames::ALL.to_owned());
+        let uncached: ServiceNames = without_cache.into_iter().collect();
         let core = |at: usize| {
-            let config = ServerConfig { kept_images_max, ..config() };
+            let config = ServerConfig { kept_images_max, uncached: uncached.clone(), ..config() };
             PointToPoint::new(peer + at as u64, config, Arc::new(Dictionary::new()), counters.clone())
         };
         let relay = || Relay::new(peer, config(), Arc::new(Dictionary::new()), relay_counters.clone());

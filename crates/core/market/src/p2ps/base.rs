@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::service_names::ServiceNames;
+
 /// How a server behaves.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -37,6 +39,8 @@ pub struct ServerConfig {
     pub posts_outstanding_max: usize,
     /// Names of the services whose fields do not ripple, whatever the dictionary says.
     pub unrippled: BTreeSet<String>,
+    /// The services whose images stay at the source distributor, but for the time that they are needed here.
+    pub uncached: ServiceNames,
     /// Of clean-ups that concern many streams or items, so many are done in one turn.
     pub cleanups_per_turn: usize,
     /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
@@ -149,6 +153,7 @@ impl Default for ServerConfig {
             progress_interval: Duration::from_millis(20),
             posts_outstanding_max: 100_000,
             unrippled: BTreeSet::new(),
+            uncached: ServiceNames::default(),
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
             service_intervals_ms: BTreeMap::new(),

@@ -18,8 +18,8 @@ pub(super) struct Behind {
 
 #[derive(Debug)]
 enum Entry {
-    /// Numbers up to `last` are missing here. Without an answer by then, every item is taken as concerned.
-    Gap { last: u64, answer_until: Nanos },
+    /// Numbers from `first` to `last` are missing here. Without an answer by then, every item is taken as concerned.
+    Gap { first: u64, last: u64, answer_until: Nanos },
     /// Stream messages.
     Messages(Segment),
 }
@@ -106,9 +106,9 @@ impl Behind {
         has_room
     }
 
-    /// Numbers up to `last` are missing.
-    pub(super) fn begin_gap(&mut self, last: u64, answer_until: Nanos) {
-        self.entries.push_back(Entry::Gap { last, answer_until });
+    /// Numbers are missing, both ends included.
+    pub(super) fn begin_gap(&mut self, (first, last): (u64, u64), answer_until: Nanos) {
+        self.entries.push_back(Entry::Gap { first, last, answer_until });
     }
 
     /// The gap up to `last` is answered. Returns whether it was the next one.
@@ -139,8 +139,16 @@ impl Behind {
     /// The gap whose answer is the next.
     pub(super) fn front_gap(&self) -> Option<(u64, Nanos)> {
         match self.entries.front() {
-            Some(&Entry::Gap { last, answer_until }) => Some((last, answer_until)),
+            Some(&Entry::Gap { last, answer_until, .. }) => Some((last, answer_until)),
             Some(Entry::Messages(_)) | None => None,
+        }
+    }
+
+    /// The first number of what waits: that of the next message, or of the gap before it.
+    pub(super) fn first_number(&self) -> Option<u64> {
+        match self.entries.front()? {
+            Entry::Gap { first, .. } => Some(*first),
+            Entry::Messages(_) => self.next_sequence(),
         }
     }
 

@@ -62,7 +62,12 @@ impl WatchedItems {
         }
         let Some(item) = self.table.get_mut(index) else { return };
         match item.life.on_message(sequence) {
-            Act::Apply => return self.apply(now, index, kind, body, sink),
+            Act::Apply => {
+                if let Some(recall) = &mut item.recall {
+                    recall.note(sequence, kind, body, self.config.held_bytes_max);
+                }
+                return self.apply(now, index, kind, body, sink);
+            }
             Act::DropStale => self.counters.updates_stale.inc(),
             Act::Hold => {
                 self.counters.updates_held.inc();
@@ -390,6 +395,7 @@ impl WatchedItems {
             Some(state) if state.stream != StreamState::Open => self.on_closed(now, index, status, sink),
             state => {
                 self.on_input(index, Input::Wait);
+                kept::let_wait(self, index);
                 match state {
                     Some(_) => self.apply_status(now, index, status, sink)?,
                     // The image takes its time.

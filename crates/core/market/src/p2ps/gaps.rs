@@ -46,7 +46,7 @@ impl Instances {
         self.counters.messages_lost.add(last - first + 1);
         let answer_until = now + self.config.image_timeout;
         let Some(stream) = items.sources.stream_mut(source) else { return };
-        stream.behind.begin_gap(last, answer_until);
+        stream.behind.begin_gap((first, last), answer_until);
         stream.unreported.gaps += 1;
         stream.unreported.messages += last - first + 1;
         let service = stream.service;

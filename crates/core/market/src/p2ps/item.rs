@@ -5,7 +5,7 @@ use units::Nanos;
 
 use super::audience::Audience;
 use super::ledger::AccountId;
-use super::life::Life;
+use super::life::{Life, Phase};
 use super::recall::{ImageUse, Recall};
 use crate::ahead::Prefetch;
 use crate::busiest::Counted;
@@ -82,6 +82,14 @@ impl Item {
             is_counted_suspect: false,
             recall: None,
             image_use: ImageUse::default(),
+        }
+    }
+
+    /// Gives up its image, of which there is another elsewhere.
+    pub(super) fn give_up_image(&mut self) {
+        if self.life.phase() == Phase::Live {
+            self.forget_changes();
+            self.cached.give_up_image();
         }
     }
 

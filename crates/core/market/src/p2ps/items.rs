@@ -347,7 +347,8 @@ impl WatchedItems {
         let account = self.sources.services.get(&key.service).map_or(0, |service| service.account);
         let ripples = self.ripples_of(key.service);
         let swept = self.cleanups.last_sweep();
-        let item = Item::new(key.to_owned(), (self.next_serial, swept), ripples, account);
+        let mut item = Item::new(key.to_owned(), (self.next_serial, swept), ripples, account);
+        item.image_use.is_uncached = self.is_uncached(key.service);
         let index = self.table.insert(item);
         self.index.insert(&self.table, index);
         if let Some(service) = self.sources.services.get_mut(&key.service) {
@@ -362,6 +363,12 @@ impl WatchedItems {
     pub(super) fn ripples_of(&self, service: u16) -> bool {
         let service = self.sources.services.get(&service);
         !service.is_some_and(|service| self.config.unrippled.contains(&service.definition.info.name))
+    }
+
+    /// Whether images of a service are kept by the source distributor alone.
+    fn is_uncached(&self, service: u16) -> bool {
+        let service = self.sources.services.get(&service);
+        service.is_some_and(|service| self.config.uncached.contains(&service.definition.info.name))
     }
 
     /// Removes an item for which nobody is registered any more.

@@ -1,36 +1,49 @@
-//! Images that another keeps anyway: a shard has a copy of the relay's while it needs one.
+//! Images that another keeps anyway: a shard has a copy of the relay's while it needs one, and a server without a cache
+//! of a service has those of the source distributor.
 //!
 //! An item's updates reach its streams without an image: they are passed on as they came. An image is needed when a
 //! stream begins, comes back from a pause, or was not sent an update. So the image of an item that needs none is given up
-//! after a while ([`CachedItem::give_up_image`]): it is *away*. When it is needed it is *recalled*: asked for again. It
-//! comes in its place among the updates, so who is sent every update meanwhile neither waits nor misses anything, and who
-//! needs the image waits for it:
+//! ([`CachedItem::give_up_image`]), after a while or at once: it is *away*. When it is needed it is *recalled*: asked for
+//! again. Who is sent every update meanwhile neither waits nor misses anything, and who needs the image waits for it:
 //!
 //! | stream | waits | until then |
 //! |---|---|---|
 //! | new, or asks for a refresh | among the newcomers of the item | gets no updates: they will be in the image |
 //! | comes back from a pause, or was not sent an update | as one for which an image is due ([`due`](super::due)) | the same; each update that it lacks is counted |
 //!
-//! An image is away only of an item that is [`Live`](Phase::Live); whatever makes it suspect leads to an image for all. It
-//! is here for as long as a stream waits for it, or lacks updates. Without a limit ([`ServerConfig::kept_images_max`])
-//! all images stay: a server that takes the backbone itself has nobody to ask.
+//! From a relay the image comes in its place among the updates. From a source distributor it comes over the link, which
+//! is not ordered against the stream. So it is fitted in:
+//!
+//! | the image | what is done |
+//! |---|---|
+//! | has messages that have not come | it waits until they have: who gets it then must not get them |
+//! | lacks messages that have come since it was asked for | copies of these are merged into it |
+//! | lacks some that are not kept, because there was no room | it is asked for again |
+//!
+//! An image is away only of an item that is [`Live`](Phase::Live); whatever makes it suspect leads to an image for all,
+//! and the recall begins again if it is still needed then. An image is here for as long as a stream waits for it, or
+//! lacks updates. Without a limit ([`ServerConfig::kept_images_max`]) the images of all other services stay.
 //!
 //! [`ServerConfig::kept_images_max`]: super::ServerConfig::kept_images_max
 //! [`CachedItem::give_up_image`]: crate::CachedItem::give_up_image
 
 use std::sync::Arc;
 
-use rwf::{DecodeError, RefreshMsg, StreamState};
+use rwf::{DecodeError, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::audience::Newcomer;
 use super::base::Watcher;
 use super::fanout;
 use super::instance::send_to_instance;
+use super::item::Item;
 use super::items::WatchedItems;
 use super::life::Phase;
+use super::recall::{Early, KeptImages, Recall, Step};
+use super::service::Service;
 use super::sink::ServerSink;
-use crate::backbone::LinkUp;
+use super::stream::Incoming;
+use crate::backbone::{Kind, LinkUp};
 use crate::cached::CachedItem;
 
 /// With more images than there may be, so many are looked at for each that comes: one more than comes.
@@ -43,21 +56,18 @@ fn look_at_oldest(items: &mut WatchedItems, now: Nanos) {
     let Some((_, index, serial)) = kept.here.pop_front() else { return };
     let Some(item) = table.get_mut(index).filter(|item| item.serial == serial) else { return };
     let was_sent = std::mem::take(&mut item.image_use.was_sent);
-    if item.audience.needs_image() || was_sent && !is_over {
+    if item.audience.needs_image() || was_sent && !is_over && !item.image_use.is_uncached {
         kept.here.push_back((now, index, serial));
         return;
     }
     item.image_use.is_listed = false;
-    if item.life.phase() == Phase::Live {
-        item.forget_changes();
-        item.cached.give_up_image();
-    }
+    item.give_up_image();
 }
 
 /// Gives up images that nobody has needed for a while, as many as may be looked at in a turn.
 fn give_up(items: &mut WatchedItems, now: Nanos) {
     for _ in 0..items.config.cleanups_per_turn {
-        if now < items.kept.next_wakeup() {
+        if now < items.kept.next_look() {
             break;
         }
         look_at_oldest(items, now);
@@ -66,12 +76,15 @@ fn give_up(items: &mut WatchedItems, now: Nanos) {
 
 /// The image of an item is here and was sent to those who waited for it.
 pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut impl ServerSink) {
-    let Some(item) = items.table.get_mut(index).filter(|_| items.kept.max.is_some()) else { return };
+    let may_go = |item: &&mut Item| items.kept.max.is_some() || item.image_use.is_uncached;
+    let Some(item) = items.table.get_mut(index).filter(may_go) else { return };
     if let Some(recall) = item.recall.take() {
         items.kept.forget(&recall);
         recall.streams.iter().for_each(|watcher| items.clients.enqueue_due(*watcher));
     }
-    if !std::mem::replace(&mut item.image_use.is_listed, true) {
+    if item.image_use.is_uncached && !item.audience.needs_image() {
+        item.give_up_image();
+    } else if !std::mem::replace(&mut item.image_use.is_listed, true) {
         items.kept.here.push_back((now, index, item.serial));
     }
     for _ in 0..LOOKED_AT {
@@ -80,6 +93,20 @@ pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink
         }
     }
     ask(items, sink);
+}
+
+/// An item is not live any more: an image for all will come.
+pub(super) fn begin_again(items: &mut WatchedItems, index: usize) {
+    if let Some(recall) = &mut items.table[index].recall {
+        items.kept.restart(recall);
+    }
+}
+
+/// The instance says that an item's image takes its time: others are asked for meanwhile.
+pub(super) fn let_wait(items: &mut WatchedItems, index: usize) {
+    if let Some(recall) = &mut items.table[index].recall {
+        items.kept.let_wait(recall);
+    }
 }
 
 /// An image is needed that is away; `streams` are those that it is due for when it has come.
@@ -110,8 +137,11 @@ fn ask(items: &mut WatchedItems, sink: &mut impl ServerSink) {
         let is_live = item.life.phase() == Phase::Live;
         let service = items.sources.services.get(&item.key.service).filter(|_| is_live);
         let Some(active) = service.and_then(|service| service.active) else { continue };
-        let Some(recall) = item.recall.as_mut().filter(|recall| !recall.is_asked) else { continue };
-        recall.is_asked = true;
+        let last = item.life.image_after().unwrap_or_default();
+        let Some(recall) = item.recall.as_mut().filter(|recall| recall.step == Step::Wanted) else {
+            continue;
+        };
+        recall.begin(last);
         items.kept.outstanding += 1;
         items.counters.images_requested.inc();
         let msg = LinkUp::ImageRequest { key: item.key.as_key() };
@@ -119,10 +149,48 @@ fn ask(items: &mut WatchedItems, sink: &mut impl ServerSink) {
     }
 }
 
-/// Asks for what is still to be asked for.
+/// Shows images whose messages have come, asks for what is still to be asked for, and gives up what is not needed.
 pub(super) fn check(items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
+    show_early(items, now, sink);
     ask(items, sink);
     give_up(items, now);
+}
+
+/// When [`check`] is due next.
+pub(super) fn next_wakeup(items: &WatchedItems) -> Nanos {
+    let KeptImages { wanted, outstanding, .. } = &items.kept;
+    let may_ask = !wanted.is_empty() && *outstanding < items.config.images_outstanding_max;
+    if may_ask || next_early(items).is_some() { Nanos::ZERO } else { items.kept.next_look() }
+}
+
+/// The number up to which items of a service have got their messages.
+fn handed_on(items: &WatchedItems, service: u16) -> u64 {
+    let source = items.sources.services.get(&service).and_then(Service::active_source);
+    source.and_then(|source| items.sources.stream(source)).map_or(0, Incoming::handed_on)
+}
+
+/// The first early image whose messages have come.
+fn next_early(items: &WatchedItems) -> Option<Early> {
+    let mut service = 0;
+    loop {
+        let next = *items.kept.early.range((service, 0, 0)..).next()?;
+        if next.1 <= handed_on(items, next.0) {
+            return Some(next);
+        }
+        service = next.0.checked_add(1)?;
+    }
+}
+
+/// Shows images that have come before their messages, as many as may be looked at in a turn.
+fn show_early(items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
+    for _ in 0..items.config.cleanups_per_turn {
+        let Some(next) = next_early(items) else { break };
+        items.kept.early.remove(&next);
+        let (_, _, index) = next;
+        if show(items, now, index, sink).is_err() {
+            items.spoil(now, index, sink);
+        }
+    }
 }
 
 /// Streams are to be sent an image that is away: they wait for it. `solicited` if it answers their requests.
@@ -161,13 +229,16 @@ pub(super) fn on_image(
     refresh: &[u8],
     sink: &mut impl ServerSink,
 ) -> Result<(), DecodeError> {
-    if !items.table[index].recall.as_ref().is_some_and(|recall| recall.is_asked) {
+    let is_awaited = |recall: &Recall| recall.step != Step::Wanted;
+    if !items.table[index].recall.as_deref().is_some_and(is_awaited) {
         return Ok(());
     }
     let msg = RefreshMsg::parse(refresh)?;
+    // An image that ends its stream is all there is: no update follows that it would have to fit.
+    let is_last = msg.state.stream != StreamState::Open;
     let was_bound = items.table[index].id == Some(id);
     let is_first = msg.part_num.unwrap_or(0) == 0;
-    if is_first && !(items.bind(index, id) && items.joins_stream(index, after, was_bound)) {
+    if is_first && !is_last && !(items.bind(index, id) && items.joins_stream(index, after, was_bound)) {
         ask_again(items, index, sink);
         return Ok(());
     }
@@ -184,26 +255,62 @@ pub(super) fn on_image(
         Ok(true) => {}
         Ok(false) => return Ok(()),
         Err(error) => {
-            // From here on it is an item without an image, which is asked for again when that is overdue.
-            items.kept.restart(recall);
-            items.request(index);
+            give_up_recall(items, index);
             return Err(error);
         }
     }
     let Some((_, image)) = recall.incoming.take() else { return Ok(()) };
-    if item.life.image_after().is_some_and(|last| last > after) {
-        // Updates have passed that are not in it.
+    if is_last {
+        item.cached.take_back(image);
+        items.end_with_image(index, sink);
+        return Ok(());
+    }
+    let early = (item.key.service, after, index);
+    if let Some((former, _)) = recall.early.replace((early, image)) {
+        items.kept.early.remove(&former);
+    }
+    if after > handed_on(items, early.0) {
+        items.kept.early.insert(early);
+        return Ok(());
+    }
+    show(items, now, index, sink)
+}
+
+/// From here on it is an item without an image, which is asked for again when that is overdue.
+#[cold]
+fn give_up_recall(items: &mut WatchedItems, index: usize) {
+    begin_again(items, index);
+    items.request(index);
+}
+
+/// All of an image is here, and every message that it has. What it lacks is merged into it; then it is shown.
+fn show(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    sink: &mut impl ServerSink,
+) -> Result<(), DecodeError> {
+    let item = &mut items.table[index];
+    let Some(recall) = &mut item.recall else { return Ok(()) };
+    let Some(((_, after, _), mut image)) = recall.early.take() else { return Ok(()) };
+    if !recall.accepts_image(after) {
         ask_again(items, index, sink);
         return Ok(());
+    }
+    for (_, kind, body) in recall.take_after(after) {
+        let result = match kind {
+            Kind::Update => UpdateMsg::parse(&body).and_then(|msg| image.on_update(&msg, &items.rules)),
+            _ => StatusMsg::parse(&body).map(|msg| image.on_status(&msg)),
+        };
+        if let Err(error) = result {
+            give_up_recall(items, index);
+            return Err(error);
+        }
     }
     // Unless one for all has come meanwhile.
     if item.cached.is_away() {
         item.cached.take_back(image);
         items.count_suspect(index);
-    }
-    if msg.state.stream != StreamState::Open {
-        items.end_with_image(index, sink);
-        return Ok(());
     }
     fanout::close_if_suspect(items, now, index, sink);
     fanout::serve_newcomers(items, now, index, sink);
@@ -216,7 +323,7 @@ pub(super) fn on_image(
 fn ask_again(items: &mut WatchedItems, index: usize, sink: &mut impl ServerSink) {
     let item = &mut items.table[index];
     let Some(recall) = &mut item.recall else { return };
-    items.kept.restart(recall);
+    items.kept.ask_again(recall);
     items.kept.wanted.push_back((index, item.serial));
     ask(items, sink);
 }

@@ -34,6 +34,7 @@ mod ending;
 mod fanout;
 mod front;
 mod gaps;
+mod held;
 mod inspection;
 mod instance;
 mod instances;
@@ -192,7 +193,7 @@ impl PointToPoint {
                 self.items.cleanups.next_cleanup(),
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
-            .chain([self.items.kept.next_wakeup()])
+            .chain([kept::next_wakeup(&self.items)])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

@@ -6,6 +6,7 @@ use units::Nanos;
 use super::instance::{Instance, send_to_instance};
 use super::item::Item;
 use super::items::WatchedItems;
+use super::kept;
 use super::life::{Act, Input, Phase};
 use super::service::What;
 use super::sink::ServerSink;
@@ -36,7 +37,11 @@ impl WatchedItems {
         let life = &mut self.table[index].life;
         let before = life.phase();
         let act = life.on(input);
-        self.recovery.count(before, life.phase());
+        let after = life.phase();
+        self.recovery.count(before, after);
+        if before == Phase::Live && after != Phase::Live {
+            kept::begin_again(self, index);
+        }
         act
     }
 
@@ -128,6 +133,7 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         if self.table[index].life.on_lack(lacks) == Act::Suspect {
+            kept::begin_again(self, index);
             self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
             self.enqueue(index);
         }

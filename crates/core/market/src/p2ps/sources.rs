@@ -189,6 +189,14 @@ impl Sources {
 
 impl Sources {
     #[inline]
+    /// The stream of a source of a service.
+    pub(super) fn stream(&self, source: SourceId) -> Option<&Incoming> {
+        match self.all.get(source.0 as usize) {
+            Some(Some(Source::Service { stream, .. })) => Some(stream),
+            _ => None,
+        }
+    }
+
     pub(super) fn stream_mut(&mut self, source: SourceId) -> Option<&mut Incoming> {
         match self.all.get_mut(source.0 as usize) {
             Some(Some(Source::Service { stream, .. })) => Some(stream),

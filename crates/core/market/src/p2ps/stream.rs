@@ -74,6 +74,11 @@ impl Incoming {
         self.behind.next_sequence().unwrap_or(self.next).saturating_sub(1)
     }
 
+    /// The number up to which items have got their messages: of what waits behind a gap they have not.
+    pub(super) fn handed_on(&self) -> u64 {
+        self.behind.first_number().unwrap_or(self.next).saturating_sub(1)
+    }
+
     /// Takes the number of a message that has one of its own.
     #[inline]
     pub(super) fn on_message(&mut self, sequence: u64) -> Order {

@@ -53,6 +53,7 @@ use super::sink::ServerSink;
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp};
 use crate::distributor::PeerId;
 use crate::key::ItemKey;
+use crate::service_names::ServiceNames;
 
 /// Items as shards get them: everything, as it is.
 const WHOLE: Form = Form {
@@ -100,7 +101,9 @@ impl Relay {
             service_intervals_ms: BTreeMap::new(),
             classes: super::ClientClasses::default(),
             client_streams_max: usize::MAX,
+            // Shards have nobody else to ask.
             kept_images_max: None,
+            uncached: ServiceNames::default(),
             ..config
         };
         Relay {

@@ -4,6 +4,7 @@ use rwf::{Qos, Rate};
 
 use super::streams::ibm;
 use super::*;
+use crate::ServiceNames;
 
 const HALF_A_SECOND: Qos = Qos { rate: Rate::TimeConflated(500), ..Qos::REAL_TIME };
 
@@ -131,15 +132,110 @@ fn an_image_in_parts_shows_nothing_before_its_last() {
 }
 
 #[test]
-fn an_image_that_lacks_an_update_is_asked_for_again() {
+fn what_an_image_lacks_that_has_come_since_it_was_asked_for_is_merged_into_it() {
     let mut bench = away();
     bench.request(B, 9, "IBM");
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.stream(Kind::Status, 4, 1, &status(StreamState::Open, "halted"));
+    bench.stream(Kind::Update, 5, 1, &update(&[(23, 5)]));
     bench.took();
-    bench.image(1, 2, "IBM", &[(22, 2)]);
-    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.image(1, 3, "IBM", &[(22, 3), (23, 1), (25, 1)]);
+    assert_eq!(bench.took(), ["2/9: refresh suspect solicited 22=3 23=5 25=1"]);
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    assert_eq!(bench.took(), ["1/5,2/9: update 22=6"]);
+}
+
+#[test]
+fn an_image_that_lacks_what_nobody_has_kept_is_asked_for_again() {
+    let mut bench = away();
+    bench.core.reconfigure(|config| config.held_bytes_max = update(&[(22, 3)]).len());
+    bench.request(B, 9, "IBM");
+    bench.took();
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image IBM"], "2 had come before it was asked for");
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.took();
     bench.image(1, 3, "IBM", &[(22, 3)]);
-    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=3"]);
+    assert_eq!(bench.took(), ["77: image IBM"], "there was no room for both");
+    bench.image(1, 4, "IBM", &[(22, 4)]);
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=4"]);
+}
+
+#[test]
+fn an_image_ahead_of_the_stream_waits_for_what_it_has() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.took();
+    bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took(), [""; 0]);
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took(), ["1/5: update 22=3"], "4 has not come");
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.stream(Kind::Update, 5, 1, &update(&[(25, 5)]));
+    assert_eq!(bench.took(), ["1/5: update 22=4", "1/5: update 25=5"]);
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=4 25=5"]);
+    bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
+    assert_eq!(bench.took(), ["1/5,2/9: update 22=6"]);
+}
+
+#[test]
+fn an_early_image_of_an_instance_that_is_lost_is_of_no_use() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    bench.took();
+    bench.image(1, 3, "IBM", &[(22, 3)]);
+    bench.core.on_link_down(bench.now, INSTANCE, &mut bench.log);
+    assert!(bench.took().iter().any(|line| line.contains("suspect")));
+    assert!(bench.core.items.kept.early.is_empty() && bench.core.items.kept.outstanding == 0);
+}
+
+#[test]
+fn an_image_that_takes_its_time_lets_others_be_asked_for() {
+    let mut bench = keeping(0);
+    bench.core.reconfigure(|config| config.images_outstanding_max = 1);
+    for id in 1..=2_u32 {
+        let name = format!("I{id}");
+        bench.request(A, id as i32 + 4, &name);
+        bench.open(u64::from(id), id, &name);
+        bench.image(id, 2, &name, &[(22, 1)]);
+    }
+    bench.took();
+    bench.request(B, 1, "I1");
+    bench.request(B, 2, "I2");
+    assert_eq!(bench.took(), ["77: image I1"]);
+    let waits = rwf::StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA).to_vec().expect("legal");
+    bench.link(INSTANCE, &LinkDown::ItemStatus { key: named("I1"), status: &waits });
+    bench.after(Duration::from_millis(1));
+    assert_eq!(bench.took().last().map(String::as_str), Some("77: image I2"));
+    bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
+    bench.image(2, 3, "I2", &[(22, 2)]);
+    assert_eq!(bench.took(), ["1/5: update 22=3", "2/2: refresh ok solicited 22=2"]);
+    bench.image(1, 2, "I1", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image I1"], "3 was not kept");
+    bench.image(1, 3, "I1", &[(22, 3)]);
+    assert_eq!(bench.took(), ["2/1: refresh ok solicited 22=3"]);
+}
+
+#[test]
+fn a_service_without_a_cache_has_its_images_from_the_instance_each_time() {
+    let mut bench = Bench::alone();
+    bench.core.reconfigure(|config| config.uncached = [ServiceNames::ALL.to_owned()].into_iter().collect());
+    bench.find_instance(DIRECTORY, STREAM, INSTANCE, true);
+    bench.log.0.clear();
+    bench.request(A, 5, "IBM");
+    bench.open(1, 1, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert!(!bench.has_image() && bench.counters.items_suspect.get() == 0);
+    assert_eq!(bench.took(), ["77: interest IBM", "1/5: refresh ok solicited 22=1"]);
+    bench.request(B, 9, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    assert_eq!(bench.took(), ["77: image IBM", "2/9: refresh ok solicited 22=1"]);
+    bench.stream(Kind::Refresh, 2, 1, &refresh(&[(22, 4)]));
+    assert!(!bench.has_image(), "nor is an image for all kept");
 }
 
 #[test]
