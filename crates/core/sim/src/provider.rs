@@ -63,7 +63,7 @@ impl Provider {
             vec![LoginRequest::provider(b"sim").to_vec().expect("short"), directory.expect("short")];
         for (place, (name, item)) in self.items.iter_mut().enumerate() {
             item.seq_num += 1;
-            all.push(image(stream_of(place), name, item));
+            all.push(image(stream_of(place), name, item, false));
         }
         all
     }
@@ -72,7 +72,7 @@ impl Provider {
     pub(crate) fn publish(&mut self, place: usize) -> Vec<u8> {
         let (name, item) = self.items.iter_mut().nth(place).expect("a place below the number of items");
         item.seq_num += 1;
-        image(stream_of(place), name, item)
+        image(stream_of(place), name, item, false)
     }
 
     /// Changes an item; the message that says so.
@@ -116,7 +116,7 @@ pub(crate) fn service() -> Service {
 }
 
 /// The image of an item.
-pub(crate) fn image(stream_id: i32, label: &str, item: &Item) -> Vec<u8> {
+pub(crate) fn image(stream_id: i32, label: &str, item: &Item, solicited: bool) -> Vec<u8> {
     let payload = rwf::encode_to_vec(|w| {
         w.field_list(|f| {
             f.put(COUNT, Real::decimal(item.count, 0));
@@ -125,6 +125,7 @@ pub(crate) fn image(stream_id: i32, label: &str, item: &Item) -> Vec<u8> {
     })
     .expect("two fields");
     let msg = RefreshMsg {
+        solicited,
         complete: true,
         seq_num: Some(item.seq_num),
         key: Some(key_of(PROVIDER_SERVICE, label).into()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use counters::table::{Distributor as DistributorCounters, PointToPoint as ServerCounters};
+use market::ServiceNames;
 use market::distributor::{Distributor, DistributorConfig, PeerId, ProviderId};
 use market::p2ps::{ClientId, ClientInfo, SourceId, Topic};
 use rwf::Dictionary;
@@ -814,8 +815,10 @@ impl World {
 }
 
 fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distributor {
-    // A short memory, so that gaps reach beyond it in some runs, and ids are used again.
+    // Half of them have no cache. A short memory, so that gaps reach beyond it in some runs, and ids are used again.
+    let without_cache = (instance >> 8).is_multiple_of(2).then(|| ServiceNames::ALL.to_owned());
     let config = DistributorConfig {
+        uncached: without_cache.into_iter().collect(),
         gap_memory: 256,
         requests_outstanding_max: 7,
         cleanups_per_turn: 5,

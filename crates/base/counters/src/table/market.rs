@@ -44,6 +44,7 @@ counters! {
         items_over_limit: Total, "items", "Items that had to wait because every dialled provider of the service had as many open as it takes.";
         requests_out: Total, "messages", "Requests for items sent to dialled providers.";
         requests_unanswered: Total, "messages", "Those that were not answered in time.";
+        images_recalled: Total, "messages", "Requests for the image of an item that is open, of a service without a cache.";
         items_lost: Total, "items", "Items whose dialled provider was lost, to be asked for again.";
         services_refused: Total, "services", "Services of providers, each time they were announced, that were not taken: published and asked for at once, or unfit.";
         dictionaries_differing: Total, "dictionaries", "Dictionaries of dialled providers that differ in name, version or id from those that clients get.";

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::service_names::ServiceNames;
+
 /// When providers are held back.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowConfig {
@@ -60,6 +62,9 @@ pub struct DistributorConfig {
     pub posts: BTreeMap<String, PostRoute>,
     /// Names of the services whose fields do not ripple, whatever the dictionary says.
     pub unrippled: BTreeSet<String>,
+    /// The services whose images stay at the providers, where these are asked for items one by one, and posts do not
+    /// change images here.
+    pub uncached: ServiceNames,
     /// The most posts that wait for the acknowledgement of a provider; more are refused.
     pub posts_outstanding_max: usize,
     /// A post that was not acknowledged in this time is refused.
@@ -119,6 +124,7 @@ impl Default for DistributorConfig {
             login_timeout: Duration::from_secs(15),
             posts: BTreeMap::new(),
             unrippled: BTreeSet::new(),
+            uncached: ServiceNames::default(),
             posts_outstanding_max: 100_000,
             post_timeout: Duration::from_secs(15),
             private_streams_max: 100_000,

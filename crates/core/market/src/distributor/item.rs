@@ -1,6 +1,7 @@
 //! An item, and where it comes from.
 
 use super::base::{PeerId, ProviderId};
+use super::recall::Recall;
 use super::timers::Due;
 use crate::ahead::Prefetch;
 use crate::busiest::Counted;
@@ -24,6 +25,10 @@ pub(super) struct Item {
     pub(super) waiting: Vec<PeerId>,
     /// Where it comes from.
     pub(super) supply: ItemSupply,
+    /// Its service has no cache: the image stays only while somebody waits for it.
+    pub(super) is_uncached: bool,
+    /// Its image is away and wanted.
+    pub(super) recall: Option<Box<Recall>>,
     /// What others publish of it, in the order in which they came.
     pub(super) standbys: Vec<Standby>,
 }
@@ -48,6 +53,15 @@ impl Item {
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.peers.retain(|p| *p != peer);
         self.waiting.retain(|p| *p != peer);
+        if let Some(recall) = &mut self.recall {
+            recall.peers.retain(|p| *p != peer);
+        }
+    }
+
+    /// Whether a server waits for its image, to get it in its turn.
+    pub(super) fn is_awaited_by(&self, peer: PeerId) -> bool {
+        self.waiting.contains(&peer)
+            || self.recall.as_ref().is_some_and(|recall| recall.peers.contains(&peer))
     }
 
     /// Whether nobody wants it.

@@ -226,6 +226,8 @@ impl Items {
             peers: Vec::new(),
             waiting: Vec::new(),
             supply: ItemSupply::None,
+            is_uncached: self.suppliers.is_uncached(key.service),
+            recall: None,
             standbys: Vec::new(),
         };
         let index = self.table.insert(item);
@@ -239,8 +241,7 @@ impl Items {
 
     /// A new whole image: for everybody who has interest, and the first one for those who wait for it.
     pub(super) fn publish_image(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let item = &mut self.table[index];
-        let waiting = std::mem::take(&mut item.waiting);
+        let item = &self.table[index];
         if let (false, Some(service), Some(id)) =
             (item.peers.is_empty(), self.suppliers.services.get_mut(&item.key.service), item.id)
         {
@@ -250,9 +251,16 @@ impl Items {
                 self.counters.stream_messages_out.inc();
             });
         }
-        for peer in waiting {
+        self.serve_waiting(now, index, sink);
+    }
+
+    /// The whole image is here: those who wait for it get it, each in its turn.
+    pub(super) fn serve_waiting(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        let recalled = self.take_recalled(index);
+        for peer in std::mem::take(&mut self.table[index].waiting).into_iter().chain(recalled) {
             self.grant_in_turn(now, index, peer, sink);
         }
+        self.give_up_image(index);
     }
 
     /// The whole image that ends an item is there: everybody gets it, and the item is gone.
@@ -383,12 +391,21 @@ impl Items {
         let (kind, body) = StreamMsg::open(&item.key.as_key());
         service.stream.send(now, kind, id, &body, sink);
         self.counters.stream_messages_out.inc();
-        self.send_image(index, peer, sink);
+        self.send_image(now, index, peer, sink);
     }
 
-    /// Sends the image of an item whose id the peer knows or learns from it.
-    pub(super) fn send_image(&mut self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+    /// Sends the image of an item whose id the peer knows or learns from it; one that is away when it has come.
+    pub(super) fn send_image(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        peer: PeerId,
+        sink: &mut impl DistributorSink,
+    ) {
         let item = &self.table[index];
+        if item.cached.is_away() {
+            return self.recall(now, index, peer, sink);
+        }
         let (Some(service), Some(id)) = (self.suppliers.services.get(&item.key.service), item.id) else {
             return;
         };
@@ -410,12 +427,16 @@ impl Items {
     /// The image of an item has come that a server waits for: it gets it now, or in its turn.
     fn grant_in_turn(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         if sink.has_room(peer) {
-            return self.grant(now, index, peer, sink);
+            return self.hand_image(now, index, peer, sink);
         }
         let Some(known) = self.links.peers.get_mut(&peer) else { return };
         self.counters.image_requests_deferred.inc();
         known.kept.keep_image(index);
-        self.table[index].waiting.push(peer);
+        let item = &mut self.table[index];
+        match item.peers.contains(&peer) {
+            true => item.recall.get_or_insert_default().peers.push(peer),
+            false => item.waiting.push(peer),
+        }
         self.links.put_in_row(peer);
     }
 
@@ -431,7 +452,19 @@ impl Items {
         }
         // The item may be gone, or another one by now, or not wanted any more.
         let item = self.table.get(index);
-        if item.is_some_and(|item| item.waiting.contains(&peer) && item.cached.is_known()) {
+        if item.is_some_and(|item| item.is_awaited_by(peer) && item.cached.has_image()) {
+            self.table[index].waiting.retain(|waiting| *waiting != peer);
+            self.forget_recalling(index, peer);
+            self.hand_image(now, index, peer, sink);
+            self.give_up_image(index);
+        }
+    }
+
+    /// A server that has waited for an image gets it, and from now on the updates, unless it has them already.
+    fn hand_image(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+        if self.table[index].peers.contains(&peer) {
+            self.send_image(now, index, peer, sink);
+        } else {
             self.grant(now, index, peer, sink);
         }
     }
@@ -440,7 +473,7 @@ impl Items {
 impl Items {
     /// What a peer is told that wants an item whose image is not there: nothing but that it takes its time,
     /// as long as a provider can be asked; else why not.
-    fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+    pub(super) fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         let item = &self.table[index];
         let key = item.key.as_key();
         let is_available =
@@ -519,6 +552,7 @@ impl Items {
     /// The same without telling the provider: it has ended the stream itself. Returns the provider's stream,
     /// if the provider is there and was asked for the item.
     pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
+        self.forget_due(index);
         let item = &mut self.table[index];
         let (service, swept) = (item.key.service, item.swept);
         match std::mem::take(&mut item.supply) {

@@ -49,6 +49,7 @@ mod provider_streams;
 mod providers;
 mod publication;
 mod published;
+mod recall;
 mod requests;
 mod service;
 mod services;

@@ -179,7 +179,7 @@ impl Distributor {
                 if self.items.table[index].peers.contains(&peer)
                     && self.items.table[index].cached.is_known() =>
             {
-                self.items.send_image(index, peer, sink);
+                self.items.send_image(now, index, peer, sink);
             }
             // Its interest is not registered (any more), or there is no image yet: the same as asking anew.
             _ => self.on_interest(now, (peer, key), false, sink),

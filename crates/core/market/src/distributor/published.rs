@@ -177,9 +177,12 @@ impl Items {
                 self.pump(now, service, sink);
             }
             Ok(is_whole) => {
+                let is_recalled = self.is_recalled(now, index, (msg.solicited, is_whole));
                 self.answered(now, index, is_whole, sink);
-                if is_whole {
-                    self.publish_image(now, index, sink);
+                match is_whole {
+                    true if is_recalled => self.serve_waiting(now, index, sink),
+                    true => self.publish_image(now, index, sink),
+                    false => {}
                 }
             }
             Err(error) => self.spoil(now, (provider, index), error, sink),

@@ -1,6 +1,6 @@
 //! Items that are asked for one by one at dialled providers: each once, as long as somebody wants it.
 
-use rwf::{DataType, Domain, Key, Priority, RequestMsg, State, StateCode};
+use rwf::{Domain, State, StateCode};
 use units::Nanos;
 
 use super::base::{ProviderId, Timer};
@@ -122,19 +122,11 @@ impl Items {
     fn ask(&mut self, now: Nanos, index: usize, provider: ProviderId, sink: &mut impl DistributorSink) {
         self.unqueue(index);
         let item = &self.table[index];
-        let (domain, service) = (item.key.domain, item.key.service);
-        let Some((stream_id, theirs)) = self.suppliers.take_stream(provider, service, Target::Item(index))
-        else {
+        let service = item.key.service;
+        let Some((stream_id, _)) = self.suppliers.take_stream(provider, service, Target::Item(index)) else {
             return;
         };
-        let request = RequestMsg {
-            streaming: true,
-            priority: Some(Priority { class: 1, count: 1 }),
-            qos: self.suppliers.offer(provider, service).and_then(|o| o.definition.info.qos.first().copied()),
-            key: Key { service_id: Some(theirs), ..self.table[index].key.as_key().to_key() },
-            ..RequestMsg::new(domain, stream_id, DataType::NO_DATA)
-        };
-        sink.to_provider(provider, self.encoding.encode(|w| request.encode(w)));
+        self.send_request(index, (provider, stream_id), sink);
         let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
         let item = &mut self.table[index];
         item.supply = ItemSupply::Pending { provider, stream_id, due };

@@ -88,6 +88,16 @@ impl Suppliers {
         self.dialled_mut(provider)?.offers.get_mut(&service)
     }
 
+    /// Whether images of a service stay at its providers: only where they can be asked for them, and posts change none
+    /// here.
+    pub(super) fn is_uncached(&self, service: u16) -> bool {
+        self.services.get(&service).is_some_and(|service| {
+            service.requested().is_some()
+                && service.posts != PostRoute::Cache
+                && self.config.uncached.contains(&service.definition.info.name)
+        })
+    }
+
     pub(super) fn count_providers(&self) {
         let logged_in = self.providers.values().filter(|p| p.user.is_some()).count();
         self.counters.providers.set(logged_in as u64);

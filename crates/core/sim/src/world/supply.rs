@@ -50,10 +50,15 @@ impl Dialled {
             }
             (Msg::Request(request), _) => {
                 let name = label_of(&request.key);
-                assert!(!self.open.values().any(|open| *open == name), "{name} is asked for twice");
+                // On a stream that is open its image is wanted again.
+                let is_open = self.open.get(&request.stream_id) == Some(&name);
+                assert!(
+                    is_open || !self.open.values().any(|open| *open == name),
+                    "{name} is asked for twice"
+                );
                 let before = self.open.insert(request.stream_id, name.clone());
-                assert_eq!(before, None, "stream {} is used twice", request.stream_id);
-                Some(image(request.stream_id, &name, &truth[&name]))
+                assert!(is_open || before.is_none(), "stream {} is used twice", request.stream_id);
+                Some(image(request.stream_id, &name, &truth[&name], true))
             }
             (Msg::Close(close), _) => {
                 assert!(self.open.remove(&close.stream_id).is_some(), "a stream is closed that is not open");

@@ -9,6 +9,7 @@ mod ledger;
 mod many;
 mod messages;
 mod private;
+mod recall;
 mod restarts;
 mod ripples;
 mod spoilt;
