@@ -17,11 +17,13 @@ SETS = {
 
 
 class Rates(SystemTest):
+    SETS = {}
+
     @classmethod
     def scenario(cls):
         cls.system_ = cls.system()
         cls.distributor = cls.system_.source_distributor()
-        cls.p2ps = cls.system_.p2ps(sets=SETS)
+        cls.p2ps = cls.system_.p2ps(sets=SETS | cls.SETS)
         cls.feed = cls.system_.feed(speed='8', delay_ms=3000)
         cls.fast = cls.system_.native(cls.p2ps)
         conflated = {'is_conflated': True}

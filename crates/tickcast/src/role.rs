@@ -133,8 +133,11 @@ fn fed_by_upstream(
         );
     }
     let interactive = role.config.p2ps.upstream.clone();
-    let source_distributor =
-        SourceDistributorConfig { interactive, ..role.config.source_distributor.clone() };
+    let source_distributor = SourceDistributorConfig {
+        interactive,
+        services_without_cache: role.config.p2ps.services_without_cache.clone(),
+        ..role.config.source_distributor.clone()
+    };
     let config = RootConfig { source_distributor, ..role.config.clone() };
     let carrier = Carrier::InProcess(Hub::new());
     let within = || Surroundings {

@@ -133,6 +133,11 @@ config::section! {
         /// moves to the field that it ripples to by the dictionary, if the image has that. Source distributors
         /// have to be told the same: `ripples` of `source_distributor.services`.
         services_without_ripples: Vec<String> = [], length 0..=1_000;
+        /// Services of whose items no images are kept here, `*` for all (docs/guides/caches.md). The first request for an
+        /// item, and each later one, is answered with an image from the source distributor; a stream that lacks
+        /// updates waits for one. With shards the thread that takes the backbone keeps images all the same. With upstream
+        /// servers, images come from there.
+        services_without_cache: Vec<String> = [], length 0..=1_000;
         /// Where many streams or items are concerned at once, because a client has gone or a service is lost, so
         /// many of them are dealt with before others are served again.
         cleanups_per_turn: u32 = 500, range 1..=1_000_000;
@@ -343,6 +348,7 @@ impl P2psConfig {
             progress_interval: ms(self.progress_interval_ms.into()),
             posts_outstanding_max: self.posts_outstanding_max as usize,
             unrippled: self.services_without_ripples.iter().cloned().collect(),
+            uncached: self.services_without_cache.iter().cloned().collect(),
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
             service_intervals_ms: self

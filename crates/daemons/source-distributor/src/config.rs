@@ -201,6 +201,10 @@ config::section! {
         requests: RequestsConfig;
         /// Ids of services. A service that is not listed keeps the id its provider gives it, if that is free.
         services: Vec<ServiceConfig>;
+        /// Services of whose items no images are kept here, `*` for all (docs/guides/caches.md): interactive providers
+        /// are asked for an image each time that a P2PS wants one. Services of providers that connect keep theirs, since
+        /// these cannot be asked, and so do those with `posts = "cache"`.
+        services_without_cache: Vec<String> = [], length 0..=1_000;
         /// The directory, and the end of each silent stream, are said again after this time.
         heartbeat_interval_ms: u64 = 250, range 10..=10_000;
         /// For so long after a service came up, requests for items that are not published yet wait; later
@@ -274,6 +278,7 @@ impl SourceDistributorConfig {
             login_timeout: Duration::from_millis(requests.login_timeout_ms),
             posts: self.services.iter().map(|s| (s.name.clone(), s.posts.route())).collect(),
             unrippled: self.services.iter().filter(|s| !s.ripples).map(|s| s.name.clone()).collect(),
+            uncached: self.services_without_cache.iter().cloned().collect(),
             posts_outstanding_max: requests.posts_outstanding_max as usize,
             post_timeout: Duration::from_millis(requests.post_timeout_ms),
             private_streams_max: requests.private_streams_max as usize,

@@ -1,7 +1,6 @@
 //! An item, and where it comes from.
 
 use super::base::{PeerId, ProviderId};
-use super::recall::Recall;
 use super::timers::Due;
 use crate::ahead::Prefetch;
 use crate::busiest::Counted;
@@ -136,6 +135,15 @@ impl ItemSupply {
             | ItemSupply::Lingering { provider, .. } => Some(provider),
         }
     }
+}
+
+/// An image that is away and wanted.
+#[derive(Debug, Default)]
+pub(super) struct Recall {
+    /// Who waits for it. All of them are among those who get the item's updates.
+    pub(super) peers: Vec<PeerId>,
+    /// It is asked for, and has to be there by then. Without it, it comes when the item is supplied again.
+    pub(super) due: Option<Due>,
 }
 
 /// What a provider publishes of an item that comes from another one.

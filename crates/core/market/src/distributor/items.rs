@@ -15,6 +15,7 @@ use super::item::{Item, ItemSupply};
 use super::ledger::{DistributorLedger, ProviderLedger};
 use super::links::Links;
 use super::provider::{Offer, Target};
+use super::recall::{self, Recalls};
 use super::sink::DistributorSink;
 use super::spoilt_items::Spoilt;
 use super::status::{
@@ -44,6 +45,7 @@ pub(super) struct Items {
     /// Items that peers want and no provider has published yet.
     pub(super) unknown: UnknownItems,
     pub(super) timers: Timers<Timer>,
+    pub(super) recalls: Recalls,
     pub(super) cleanups: Cleanups,
     pub(super) spoilt: Spoilt,
     pub(super) rules: FieldRules,
@@ -70,6 +72,7 @@ impl Items {
             busiest: Busiest::default(),
             unknown: UnknownItems::default(),
             timers: Timers::default(),
+            recalls: Recalls::default(),
             cleanups: Cleanups::new(config.cleanups_per_turn),
             spoilt: Spoilt::default(),
             rules,
@@ -256,11 +259,12 @@ impl Items {
 
     /// The whole image is here: those who wait for it get it, each in its turn.
     pub(super) fn serve_waiting(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
-        let recalled = self.take_recalled(index);
+        let recalled = recall::take_recalled(self, index);
         for peer in std::mem::take(&mut self.table[index].waiting).into_iter().chain(recalled) {
             self.grant_in_turn(now, index, peer, sink);
         }
-        self.give_up_image(index);
+        recall::give_up_image(self, index);
+        recall::ask(self, now, sink);
     }
 
     /// The whole image that ends an item is there: everybody gets it, and the item is gone.
@@ -404,7 +408,7 @@ impl Items {
     ) {
         let item = &self.table[index];
         if item.cached.is_away() {
-            return self.recall(now, index, peer, sink);
+            return recall::recall(self, now, index, peer, sink);
         }
         let (Some(service), Some(id)) = (self.suppliers.services.get(&item.key.service), item.id) else {
             return;
@@ -454,9 +458,9 @@ impl Items {
         let item = self.table.get(index);
         if item.is_some_and(|item| item.is_awaited_by(peer) && item.cached.has_image()) {
             self.table[index].waiting.retain(|waiting| *waiting != peer);
-            self.forget_recalling(index, peer);
+            recall::forget_recalling(self, index, peer);
             self.hand_image(now, index, peer, sink);
-            self.give_up_image(index);
+            recall::give_up_image(self, index);
         }
     }
 
@@ -552,7 +556,7 @@ impl Items {
     /// The same without telling the provider: it has ended the stream itself. Returns the provider's stream,
     /// if the provider is there and was asked for the item.
     pub(super) fn forget_stream(&mut self, index: usize) -> Option<(ProviderId, i32)> {
-        self.forget_due(index);
+        recall::forget_due(self, index);
         let item = &mut self.table[index];
         let (service, swept) = (item.key.service, item.swept);
         match std::mem::take(&mut item.supply) {

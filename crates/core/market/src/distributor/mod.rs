@@ -156,6 +156,7 @@ impl Distributor {
             let Some(timer) = self.items.timers.pop(now) else { break };
             self.on_timer(now, timer, sink);
         }
+        recall::ask(&mut self.items, now, sink);
         self.items.suppliers.publish_directory_if_due(now, sink);
         let Items { busiest, table, .. } = &mut self.items;
         busiest.sweep(now, table);
@@ -184,6 +185,9 @@ impl Distributor {
     /// When [`Distributor::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
+        if recall::may_ask(&self.items) {
+            return Nanos::ZERO;
+        }
         let repeat_at = self.items.suppliers.directory.next_at(self.config.heartbeat_interval);
         self.items
             .unknown

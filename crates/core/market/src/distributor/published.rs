@@ -7,6 +7,7 @@ use super::base::ProviderId;
 use super::item::ItemSupply;
 use super::items::Items;
 use super::provider::Target;
+use super::recall;
 use super::sink::DistributorSink;
 use super::status::{SUSPECT, status_bytes};
 
@@ -177,7 +178,7 @@ impl Items {
                 self.pump(now, service, sink);
             }
             Ok(is_whole) => {
-                let is_recalled = self.is_recalled(now, index, (msg.solicited, is_whole));
+                let is_recalled = recall::is_recalled(self, now, index, (msg.solicited, is_whole));
                 self.answered(now, index, is_whole, sink);
                 match is_whole {
                     true if is_recalled => self.serve_waiting(now, index, sink),

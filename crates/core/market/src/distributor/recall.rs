@@ -6,107 +6,144 @@
 //! its place among the updates, and goes to those alone that wait for it. The image of a stream that is lost comes with
 //! the next one, and goes to everybody.
 
+use std::collections::VecDeque;
+
 use rwf::{DataType, Key, Priority, RequestMsg};
 use units::Nanos;
 
 use super::base::{PeerId, ProviderId, Timer};
+use super::item::Item;
 use super::items::Items;
 use super::sink::DistributorSink;
-use super::timers::Due;
 
-/// An image that is away and wanted.
+/// Images to ask for, and those asked for.
 #[derive(Debug, Default)]
-pub(super) struct Recall {
-    /// Who waits for it. All of them are among those who get the item's updates.
-    pub(super) peers: Vec<PeerId>,
-    /// It is asked for, and has to be there by then. Without it, it comes when the item is supplied again.
-    due: Option<Due>,
+pub(super) struct Recalls {
+    /// Places of items whose turn has not come. One may hold another item by then, or one that waits for nothing.
+    wanted: VecDeque<usize>,
+    /// Requests that are not answered.
+    outstanding: usize,
 }
 
-impl Items {
-    /// A server that gets the updates of an item wants its image, which is away.
-    pub(super) fn recall(&mut self, now: Nanos, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
-        let recall = self.table[index].recall.get_or_insert_default();
-        if !recall.peers.contains(&peer) {
-            recall.peers.push(peer);
-        }
-        let is_asked = recall.due.is_some();
-        if let (false, Some(stream)) = (is_asked, self.table[index].supply.open_at()) {
-            self.send_request(index, stream, sink);
-            self.expect_image(now, index);
-            self.counters.images_recalled.inc();
-        }
-        self.report_awaited(index, peer, sink);
+impl Recalls {
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.wanted.is_empty() && self.outstanding == 0
     }
+}
 
-    /// Asks a provider for an item, on a stream that is new or open: for its image, and the updates that follow.
-    pub(super) fn send_request(
-        &mut self,
-        index: usize,
-        (provider, stream_id): (ProviderId, i32),
-        sink: &mut impl DistributorSink,
-    ) {
-        let key = self.table[index].key.as_key();
-        let Some(offer) = self.suppliers.offer(provider, key.service) else { return };
-        let request = RequestMsg {
-            streaming: true,
-            priority: Some(Priority { class: 1, count: 1 }),
-            qos: offer.definition.info.qos.first().copied(),
-            key: Key { service_id: Some(offer.theirs), ..key.to_key() },
-            ..RequestMsg::new(key.domain, stream_id, DataType::NO_DATA)
+/// A server that gets the updates of an item wants its image, which is away.
+pub(super) fn recall(
+    items: &mut Items,
+    now: Nanos,
+    index: usize,
+    peer: PeerId,
+    sink: &mut impl DistributorSink,
+) {
+    let recall = items.table[index].recall.get_or_insert_default();
+    if !recall.peers.contains(&peer) {
+        recall.peers.push(peer);
+    }
+    if recall.due.is_none() && items.table[index].supply.open_at().is_some() {
+        items.recalls.wanted.push_back(index);
+        ask(items, now, sink);
+    }
+    items.report_awaited(index, peer, sink);
+}
+
+/// Whether there is an image to ask for, and room for its request.
+pub(super) fn may_ask(items: &Items) -> bool {
+    !items.recalls.wanted.is_empty() && items.recalls.outstanding < items.config.requests_outstanding_max
+}
+
+/// Asks for images in their turn, as many as may be on their way; so many are looked at in a turn.
+pub(super) fn ask(items: &mut Items, now: Nanos, sink: &mut impl DistributorSink) {
+    for _ in 0..items.config.cleanups_per_turn {
+        if !may_ask(items) {
+            break;
+        }
+        let Some(index) = items.recalls.wanted.pop_front() else { break };
+        let is_wanted = |item: &&Item| {
+            item.recall.as_ref().is_some_and(|recall| recall.due.is_none() && !recall.peers.is_empty())
         };
-        sink.to_provider(provider, self.encoding.encode(|w| request.encode(w)));
-    }
-
-    /// The image that was asked for again, or its next part, has to come in time.
-    fn expect_image(&mut self, now: Nanos, index: usize) {
-        self.forget_due(index);
-        if let Some(recall) = &mut self.table[index].recall {
-            recall.due = Some(self.timers.set(now + self.config.request_timeout, Timer::Request(index)));
+        let item = items.table.get(index).filter(|item| item.cached.is_away()).filter(is_wanted);
+        if let Some(stream) = item.and_then(|item| item.supply.open_at()) {
+            send_request(items, index, stream, sink);
+            expect_image(items, now, index);
+            items.counters.images_recalled.inc();
         }
     }
+}
 
-    /// No answer is to come on the present stream. Who waits for the image gets the one of the next.
-    pub(super) fn forget_due(&mut self, index: usize) {
-        if let Some(due) = self.table[index].recall.as_mut().and_then(|recall| recall.due.take()) {
-            self.timers.cancel(due);
-        }
+/// Asks a provider for an item, on a stream that is new or open: for its image, and the updates that follow.
+pub(super) fn send_request(
+    items: &mut Items,
+    index: usize,
+    (provider, stream_id): (ProviderId, i32),
+    sink: &mut impl DistributorSink,
+) {
+    let key = items.table[index].key.as_key();
+    let Some(offer) = items.suppliers.offer(provider, key.service) else { return };
+    let request = RequestMsg {
+        streaming: true,
+        priority: Some(Priority { class: 1, count: 1 }),
+        qos: offer.definition.info.qos.first().copied(),
+        key: Key { service_id: Some(offer.theirs), ..key.to_key() },
+        ..RequestMsg::new(key.domain, stream_id, DataType::NO_DATA)
+    };
+    sink.to_provider(provider, items.encoding.encode(|w| request.encode(w)));
+}
+
+/// The image that was asked for again, or its next part, has to come in time.
+fn expect_image(items: &mut Items, now: Nanos, index: usize) {
+    forget_due(items, index);
+    if let Some(recall) = &mut items.table[index].recall {
+        recall.due = Some(items.timers.set(now + items.config.request_timeout, Timer::Request(index)));
+        items.recalls.outstanding += 1;
     }
+}
 
-    /// An image, or a part of it, has come on an open stream. Returns whether it is for those alone who wait for it.
-    pub(super) fn is_recalled(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        (is_solicited, is_whole): (bool, bool),
-    ) -> bool {
-        let is_asked = self.table[index].recall.as_ref().is_some_and(|recall| recall.due.is_some());
-        if is_asked && !is_whole {
-            self.expect_image(now, index);
-        }
-        is_asked && is_solicited
+/// No answer is to come on the present stream. Who waits for the image gets the one of the next.
+pub(super) fn forget_due(items: &mut Items, index: usize) {
+    if let Some(due) = items.table[index].recall.as_mut().and_then(|recall| recall.due.take()) {
+        items.timers.cancel(due);
+        items.recalls.outstanding -= 1;
     }
+}
 
-    /// Those who wait for an image that was away; nobody does any more.
-    pub(super) fn take_recalled(&mut self, index: usize) -> Vec<PeerId> {
-        self.forget_due(index);
-        self.table[index].recall.take().map_or_else(Vec::new, |recall| recall.peers)
+/// An image, or a part of it, has come on an open stream. Returns whether it is for those alone who wait for it.
+pub(super) fn is_recalled(
+    items: &mut Items,
+    now: Nanos,
+    index: usize,
+    (is_solicited, is_whole): (bool, bool),
+) -> bool {
+    let is_asked = items.table[index].recall.as_ref().is_some_and(|recall| recall.due.is_some());
+    if is_asked && !is_whole {
+        expect_image(items, now, index);
     }
+    is_asked && is_solicited
+}
 
-    /// A server does not wait any more for an image that is here.
-    pub(super) fn forget_recalling(&mut self, index: usize, peer: PeerId) {
-        let item = &mut self.table[index];
-        if let Some(recall) = &mut item.recall {
-            recall.peers.retain(|p| *p != peer);
-            item.recall.take_if(|recall| recall.peers.is_empty() && recall.due.is_none());
-        }
+/// Those who wait for an image that was away; nobody does any more.
+pub(super) fn take_recalled(items: &mut Items, index: usize) -> Vec<PeerId> {
+    forget_due(items, index);
+    items.table[index].recall.take().map_or_else(Vec::new, |recall| recall.peers)
+}
+
+/// A server does not wait any more for an image that is here.
+pub(super) fn forget_recalling(items: &mut Items, index: usize, peer: PeerId) {
+    let item = &mut items.table[index];
+    if let Some(recall) = &mut item.recall {
+        recall.peers.retain(|p| *p != peer);
+        item.recall.take_if(|recall| recall.peers.is_empty() && recall.due.is_none());
     }
+}
 
-    /// The image of an item of a service without a cache is given up, unless somebody waits for it.
-    pub(super) fn give_up_image(&mut self, index: usize) {
-        let Some(item) = self.table.get_mut(index).filter(|item| item.is_uncached) else { return };
-        if item.supply.open_at().is_some() && item.waiting.is_empty() && item.recall.is_none() {
-            item.cached.give_up_image();
-        }
+/// The image of an item of a service without a cache is given up, unless somebody waits for it.
+pub(super) fn give_up_image(items: &mut Items, index: usize) {
+    let Some(item) = items.table.get_mut(index).filter(|item| item.is_uncached) else { return };
+    if item.supply.open_at().is_some() && item.waiting.is_empty() && item.recall.is_none() {
+        item.cached.give_up_image();
     }
 }

@@ -7,6 +7,7 @@ use super::base::{ProviderId, Timer};
 use super::item::ItemSupply;
 use super::items::{Items, OVER_LIMIT};
 use super::provider::Target;
+use super::recall;
 use super::sink::DistributorSink;
 use super::status::SUSPECT;
 
@@ -126,7 +127,7 @@ impl Items {
         let Some((stream_id, _)) = self.suppliers.take_stream(provider, service, Target::Item(index)) else {
             return;
         };
-        self.send_request(index, (provider, stream_id), sink);
+        recall::send_request(self, index, (provider, stream_id), sink);
         let due = self.timers.set(now + self.config.request_timeout, Timer::Request(index));
         let item = &mut self.table[index];
         item.supply = ItemSupply::Pending { provider, stream_id, due };

@@ -26,6 +26,10 @@ fn away() -> Bench {
 }
 
 impl Bench {
+    fn recalls_are_over(&self) -> bool {
+        !crate::distributor::recall::may_ask(&self.core.items) && self.core.items.recalls.is_idle()
+    }
+
     fn has_image(&self) -> bool {
         let index = self.core.items.find(item("IBM")).expect("it is there");
         self.core.items.table[index].cached.has_image()
@@ -152,4 +156,34 @@ fn services_that_cannot_be_asked_and_those_that_posts_change_keep_their_images()
     bench.interest(T0, "IBM");
     bench.provider(T0, A, &answer(5, &[(22, 1)]));
     assert!(bench.has_image());
+}
+
+#[test]
+fn images_are_asked_for_as_many_at_a_time_as_items_are() {
+    let mut bench = Bench::dialled(uncached(), &[A]);
+    for (stream_id, name) in [(5, "A"), (6, "B"), (7, "C"), (8, "D")] {
+        bench.interest(T0, name);
+        bench.provider(T0, A, &answer(stream_id, &[(22, 1)]));
+    }
+    bench.said();
+    let asked = |bench: &mut Bench| {
+        let mut said = bench.said();
+        said.retain(|line| line.contains("request"));
+        said
+    };
+    for name in ["A", "B", "C", "D"] {
+        bench.peer_says(T0, PEER, &LinkUp::ImageRequest { key: item(name) });
+    }
+    assert_eq!(asked(&mut bench).len(), 2, "requests_outstanding_max");
+    bench.provider(T0, A, &answer(5, &[(22, 1)]));
+    assert_eq!(asked(&mut bench), ["provider 100: request C on 7 in 3"]);
+    // An item that ends makes room too, and a place in the queue may be of one that wants nothing any more.
+    bench.no_interest(T0, "D");
+    bench.provider(T0, A, &Script::status(6, CLOSED));
+    bench.wake(T0);
+    bench.provider(T0, A, &answer(7, &[(22, 1)]));
+    bench.wake(T0);
+    bench.core.on_provider_closed(T0, A, &mut bench.log);
+    bench.wake(T0);
+    assert!(bench.recalls_are_over(), "nothing counts as on its way");
 }
