@@ -10,10 +10,13 @@ from system_test import SystemTest
 class Deaths(SystemTest):
     """What the scenarios share: `episodes` has the data states each client saw from death to recovery."""
 
+    # Of all daemons.
+    SETS = {}
+
     @classmethod
     def begin(cls, speed):
         cls.system_ = cls.system()
-        cls.distributor = cls.system_.source_distributor()
+        cls.distributor = cls.system_.source_distributor(sets=cls.SETS)
         cls.p2ps = cls.serve()
         cls.feed = cls.system_.feed(speed=speed, delay_ms=3000)
         cls.clients = [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
@@ -23,7 +26,7 @@ class Deaths(SystemTest):
     @classmethod
     def serve(cls):
         """Whom the clients ask."""
-        return cls.system_.p2ps()
+        return cls.system_.p2ps(sets=cls.SETS)
 
     @classmethod
     def play(cls, more):
@@ -104,7 +107,7 @@ class ServerAndDistributor(Deaths):
         cls.episode('both', [cls.p2ps, cls.distributor], [cls.p2ps, cls.distributor])
         cls.still_playing = cls.feed.metrics()['feed_rounds_total'] == 0
         cls.finish()
-        cls.late = cls.system_.p2ps(name='late')
+        cls.late = cls.system_.p2ps(name='late', sets=cls.SETS)
         cls.system_.wait_right(cls.late)
 
     def test_it_happened_under_load(self):
