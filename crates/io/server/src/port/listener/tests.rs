@@ -239,6 +239,62 @@ fn a_connection_that_is_ended_is_drained_and_closed_when_the_peer_ends_or_its_ti
 }
 
 #[test]
+fn a_port_that_is_shut_ends_who_waits_in_order_refuses_who_comes_and_can_be_opened_again() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let _stays = TcpStream::connect(address).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    let mut waits = TcpStream::connect(address).expect("the queue has room");
+    waits.write_all(b"unread").expect("buffers take it");
+    listener.shut(Nanos(2), Duration::ZERO, &mut Nobody).expect("it is open");
+    assert_eq!(listener.ids().collect::<Vec<_>>(), [ConnectionId(0)], "who waited is about to go");
+    listener.flush(Nanos(2), &mut Nobody);
+    assert_eq!(waits.read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+    let refused = TcpStream::connect(address).expect_err("it is shut");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    while serve(&mut poller, &mut listener, Nanos(3)) > 0 {}
+    assert_eq!(listener.connection_count(), 1);
+    listener.reopen().expect("nobody has taken the port");
+    let _comes = TcpStream::connect(address).expect("it is open");
+    serve(&mut poller, &mut listener, Nanos(4));
+    assert_eq!(listener.connection_count(), 2);
+}
+
+#[test]
+fn who_is_moved_on_is_written_all_that_waits_within_its_time_however_many_there_are() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let mut slow = TcpStream::connect(address).expect("there is room");
+    let _silent = TcpStream::connect(address).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    for id in [ConnectionId(0), ConnectionId(1)] {
+        let message = listener.outbox().stage(&vec![7; MUCH]);
+        listener.outbox().deliver(id, message, 1);
+    }
+    listener.flush(Nanos(1), &mut Nobody);
+    let patience = Duration::from_secs(5);
+    listener.shut(Nanos(2), patience, &mut Nobody).expect("it is open");
+    listener.ids().collect::<Vec<_>>().into_iter().for_each(|id| listener.dismiss(id));
+    listener.flush(Nanos(2), &mut Nobody);
+    assert_eq!((listener.connection_count(), listener.closing_count()), (0, 2));
+    let reads = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        slow.read_to_end(&mut bytes).map(|_| bytes.len())
+    });
+    while listener.closing_count() > 1 {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+    }
+    assert_eq!(reads.join().expect("it does not panic").expect("no reset"), MUCH);
+    listener.on_wakeup(Nanos(1) + patience, &mut Nobody);
+    assert!(!listener.has_ended(), "who does not read has its time");
+    listener.on_wakeup(Nanos(2) + patience + CHECK_INTERVAL, &mut Nobody);
+    assert!(listener.has_ended());
+}
+
+#[test]
 fn a_peer_that_goes_on_to_send_is_not_heard_for_ever() {
     let mut poller = Poller::new().expect("descriptors are left");
     let (mut listener, _) = listen(&poller, 100);
