@@ -1,4 +1,4 @@
-//! The end of a server, or of one connection by an operator: clients are notified, so that they move on at once.
+//! The end of a server, or of single connections by an operator or in a drain: clients are notified, so that they move on at once.
 
 use rdm::ToVec;
 use rdm::login::LoginStatus;
@@ -32,6 +32,14 @@ impl PointToPoint {
         }
         self.counters.clients_disconnected.inc();
         true
+    }
+
+    /// Tells a client that it is to go to another server, in the same way. Its connection is to be closed behind that.
+    pub fn announce_move(&mut self, client: ClientId, sink: &mut impl ServerSink) {
+        if let Some(login) = self.items.clients.get(client).and_then(|known| known.login.as_ref()) {
+            part_from(client, login.stream_id, "the server is drained: connect to another one", sink);
+            self.counters.clients_drained.inc();
+        }
     }
 }
 

@@ -82,3 +82,19 @@ fn who_has_not_logged_in_is_disconnected_without_a_word() {
     ));
     assert_eq!((bench.took(), bench.counters.clients_disconnected.get()), (vec![], 1));
 }
+
+#[test]
+fn who_is_moved_on_is_told_so_if_it_has_logged_in() {
+    let mut bench = Bench::watching();
+    bench.core.on_client_connected(ClientId(3), ClientProfile::default());
+    bench.took();
+    for client in [A, ClientId(3), ClientId(99)] {
+        bench.core.announce_move(client, &mut bench.log);
+    }
+    assert_eq!(
+        bench.took(),
+        ["1/1: status open suspect: the server is drained: connect to another one login"]
+    );
+    let counted = (bench.counters.clients_drained.get(), bench.counters.clients_disconnected.get());
+    assert_eq!(counted, (1, 0));
+}
