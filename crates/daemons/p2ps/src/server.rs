@@ -13,7 +13,7 @@ use daemon::{
     describe_users,
 };
 use market::Intake;
-use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
+use market::p2ps::{ClientId, ClientInfo, Parting, PointToPoint, ServerSink};
 use net::agent::Agent;
 use net::{Ready, Registrar, clock};
 use rwf::Dictionary;
@@ -523,7 +523,7 @@ impl<I: Inlet> PointToPointServer<I> {
             return Err(OrderError::Another { client: number, peer });
         }
         let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-        if !core.announce_disconnect(client, DISCONNECTED, &mut sink) {
+        if !core.announce_disconnect(client, Parting::Disconnected, &mut sink) {
             return Err(none);
         }
         let user = core.client_info_of(client).map(|info| info.user.to_owned()).unwrap_or_default();
@@ -576,8 +576,6 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 }
 
-/// What a client that an operator disconnects is told.
-const DISCONNECTED: &str = "an operator disconnects this client";
 /// The token space of the WebSocket port, counted from the server's first.
 const WEBSOCKET_SPACE: u32 = 2;
 

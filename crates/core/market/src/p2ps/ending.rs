@@ -23,24 +23,38 @@ impl PointToPoint {
         }
     }
 
-    /// Tells a client that it is disconnected, and why, in the same way. Its connection is to be closed behind that.
-    /// Returns whether there is such a client.
-    pub fn announce_disconnect(&mut self, client: ClientId, why: &str, sink: &mut impl ServerSink) -> bool {
+    /// Tells a client in the same way that its connection is ended, and why. It is to be closed behind that. Returns whether
+    /// there is such a client.
+    pub fn announce_disconnect(
+        &mut self,
+        client: ClientId,
+        parting: Parting,
+        sink: &mut impl ServerSink,
+    ) -> bool {
         let Some(known) = self.items.clients.get(client) else { return false };
+        let (counter, text) = match parting {
+            Parting::Disconnected => {
+                (&self.counters.clients_disconnected, "an operator disconnects this client")
+            }
+            Parting::Moved => {
+                (&self.counters.clients_drained, "the server is drained: connect to another one")
+            }
+        };
         if let Some(login) = &known.login {
-            part_from(client, login.stream_id, why, sink);
+            part_from(client, login.stream_id, text, sink);
         }
-        self.counters.clients_disconnected.inc();
+        counter.inc();
         true
     }
+}
 
-    /// Tells a client that it is to go to another server, in the same way. Its connection is to be closed behind that.
-    pub fn announce_move(&mut self, client: ClientId, sink: &mut impl ServerSink) {
-        if let Some(login) = self.items.clients.get(client).and_then(|known| known.login.as_ref()) {
-            part_from(client, login.stream_id, "the server is drained: connect to another one", sink);
-            self.counters.clients_drained.inc();
-        }
-    }
+/// Why a single connection is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// An operator wants it.
+    Disconnected,
+    /// The server is drained, and the client is to go to another one.
+    Moved,
 }
 
 /// The login is open and suspect: the SDKs hand that to the application, and connect again by themselves.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backbone::Inlet;
 use daemon::OrderError;
-use market::p2ps::ClientId;
+use market::p2ps::{ClientId, Parting};
 use net::agent::Agent;
 use serde_json::Value;
 use server::websocket::WebSocketListener;
@@ -168,7 +168,7 @@ impl<I: Inlet> PointToPointServer<I> {
         }
         for client in due {
             let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-            core.announce_move(client, &mut sink);
+            core.announce_disconnect(client, Parting::Moved, &mut sink);
             self.dismiss(client);
         }
         self.count_drain();
