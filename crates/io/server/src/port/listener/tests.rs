@@ -7,6 +7,7 @@ use connection::{Disconnect, LadderConfig, ROUND_INTERVAL_MIN, Step};
 use net::Poller;
 
 use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
+use super::super::exchange::Exchange;
 use super::*;
 use crate::{Backlog, ConnectionToService, Entry, PortEvent, Traffic};
 
@@ -119,6 +120,17 @@ impl Service<Mute> for Told {
 
 fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
     let counters = Arc::<Counters>::default();
+    let ends = (1, Arc::clone(&counters));
+    (listen_seated(poller, connections_max, ends, None), counters)
+}
+
+/// One of several threads' listeners, under the given space of tokens.
+fn listen_seated(
+    poller: &Poller,
+    connections_max: usize,
+    (token_space, counters): (u32, Arc<Counters>),
+    seat: Option<Seat>,
+) -> Listener<Mute> {
     let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None, unsent_bytes_max: 0 };
     let limits = Limits {
         connections_max,
@@ -127,8 +139,8 @@ fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Count
         read_bytes: 4096,
         backlogs_bytes_max: 1 << 30,
     };
-    let listener = Listener::new(Mute, ports, limits, poller.registrar(), 1, Arc::clone(&counters));
-    (listener.expect("some port is free"), counters)
+    let listener = Listener::seated(Mute, ports, limits, poller.registrar(), token_space, counters, seat);
+    listener.expect("some port is free")
 }
 
 #[test]
@@ -259,6 +271,36 @@ fn a_port_that_is_shut_ends_who_waits_in_order_refuses_who_comes_and_can_be_open
     let _comes = TcpStream::connect(address).expect("it is open");
     serve(&mut poller, &mut listener, Nanos(4));
     assert_eq!(listener.connection_count(), 2);
+}
+
+#[test]
+fn who_was_handed_to_a_thread_that_has_shut_is_ended_in_order_and_holds_no_place() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let exchange = Exchange::new(2, 100);
+    let [mut accepts, mut takes] = [0, 1].map(|place| {
+        let ends = (1 + place, Arc::default());
+        listen_seated(&poller, 100, ends, Some(Seat::new(&exchange, place as usize)))
+    });
+    let address = accepts.local_address().expect("it is bound");
+    let mut peers = [(); 2].map(|()| TcpStream::connect(address).expect("the queue has room"));
+    serve(&mut poller, &mut accepts, Nanos(1));
+    assert_eq!(accepts.connection_count(), 1, "the other one is under way");
+    takes.shut(Nanos(2), Duration::ZERO, &mut Nobody).expect("it is open");
+    serve(&mut poller, &mut takes, Nanos(2));
+    assert_eq!((takes.connection_count(), takes.ids().count()), (1, 0), "it is about to go");
+    takes.flush(Nanos(2), &mut Nobody);
+    assert_eq!(peers[1].read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+    assert_eq!((takes.connection_count(), Seat::new(&exchange, 0).roll().connections()), (0, 1));
+    peers[0].write_all(b"stays").expect("it is served");
+    takes.reopen().expect("it has no socket of its own");
+    let _third = TcpStream::connect(address).expect("there is room");
+    while takes.connection_count() == 0 {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        for ready in ready {
+            let listener = if ready.token.0 >> 32 == 1 { &mut accepts } else { &mut takes };
+            listener.on_ready(Nanos(3), ready, &mut Nobody);
+        }
+    }
 }
 
 #[test]
