@@ -149,6 +149,7 @@ class Drained(DrainTest):
         ordering.request('POST', '/drain?over_ms=%d' % LONG_MS)
         p2ps.go_on()
         begun = json.loads(ordering.getresponse().read())
+        ordering.close()
         self.assertEqual((begun['state'], begun['over_ms']), ('draining', LONG_MS))
         for connection in (*late, self.silent):
             self.assertEqual(read_end(connection), b'')
