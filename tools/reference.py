@@ -20,7 +20,7 @@ SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = (
     'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'ledger', 'trace',
-    'config',
+    'admin', 'admin drain', 'admin undrain', 'config',
     'bench')
 
 
@@ -63,7 +63,7 @@ def cli_page(program):
              'One program, `tickcast`, has a subcommand for each daemon and tool. This page is what `--help` prints;',
              '`tools/reference.py cli` writes it.', '', '```', help_of(), '```', '']
     for command in COMMANDS:
-        lines += ['## `tickcast %s`' % command, '', '```', help_of(command), '```', '']
+        lines += ['## `tickcast %s`' % command, '', '```', help_of(*command.split()), '```', '']
     return '\n'.join(lines)
 
 

@@ -1,6 +1,8 @@
 use clap::{Parser, Subcommand};
 
-use crate::command::{CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs};
+use crate::command::{
+    AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs,
+};
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
 use crate::top::TopArgs;
@@ -45,6 +47,11 @@ pub(crate) enum Command {
     Ledger(LedgerArgs),
     /// Follows one item from hop to hop, live: how long each of its updates took, by hop stamps.
     Trace(TraceArgs),
+    /// Does something with a running daemon by its admin port.
+    Admin {
+        #[command(subcommand)]
+        action: AdminAction,
+    },
     /// Checks and explains configurations.
     Config {
         #[command(subcommand)]

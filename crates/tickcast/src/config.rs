@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use backbone::BackboneConfig;
 use config::{Loaded, Loader};
@@ -53,9 +54,16 @@ impl RootConfig {
         if rivals.is_empty() { Ok(()) } else { Err(rivals.into_iter().map(complain).collect()) }
     }
 
-    /// Longest time that a daemon gives its clients at its end.
-    pub(crate) fn shutdown_timeout_ms(&self) -> u32 {
-        self.p2ps.shutdown_timeout_ms.max(self.source_distributor.shutdown_timeout_ms)
+    /// Longest time that a daemon gives its clients at its end. `section` is what it is configured by.
+    pub(crate) fn longest_end(&self, section: &str) -> Duration {
+        let own = |ms: u32| Duration::from_millis(ms.into());
+        let distributor = own(self.source_distributor.shutdown_timeout_ms);
+        if section != "p2ps" {
+            return distributor;
+        }
+        // What feeds its clients ends behind them.
+        let feeds = if self.p2ps.upstream.is_empty() { Duration::ZERO } else { distributor };
+        self.p2ps.longest_drain() + own(self.p2ps.shutdown_timeout_ms) + feeds
     }
 
     /// The options of a daemon's context on the backbone.
@@ -99,8 +107,8 @@ config::section! {
         interface: Ipv4Addr = Ipv4Addr::LOCALHOST;
         /// Port to listen on; none if it is not given.
         port: Option<u16> = None;
-        /// Whether who reaches the port may disconnect clients, with `tickcast top` or POST /disconnect; if it is not
-        /// given, only where the port listens on a loopback address.
+        /// Whether who reaches the port may disconnect clients, with `tickcast top` or POST /disconnect, and drain a P2PS,
+        /// with `tickcast admin` or POST /drain; if it is not given, only where the port listens on a loopback address.
         disconnects: Option<bool> = None;
         /// Whether /status?item=NAME shows the image of an item, that is market data to everybody who reaches the port; if
         /// it is not given, only where the port listens on a loopback address.
@@ -227,6 +235,24 @@ mod tests {
     fn load_with(sets: &[&str]) -> Result<RootConfig, String> {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
         load(None, &sets).map(|loaded| loaded.value).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_end_of_a_daemon_takes_as_long_as_its_clients_are_given_one_after_the_other() {
+        let ends =
+            |sets: &[&str], section: &str| load_with(sets).expect("whole").longest_end(section).as_millis();
+        let timeouts = ["p2ps.shutdown_timeout_ms=5000", "source_distributor.shutdown_timeout_ms=700"];
+        assert_eq!(
+            (ends(&timeouts, "p2ps"), ends(&timeouts, "source_distributor"), ends(&timeouts, "resolver")),
+            (5_000, 700, 700)
+        );
+        let drains = [&timeouts[..], &["p2ps.drain_ms=60000"]].concat();
+        assert_eq!(
+            (ends(&drains, "p2ps"), ends(&drains, "source_distributor")),
+            (60_000 + 7_000 + 5_000, 700)
+        );
+        let upstream = "p2ps.upstream=[{ name = \"a\", hosts = [\"h:1\"] }]";
+        assert_eq!(ends(&[&timeouts[..], &[upstream]].concat(), "p2ps"), 5_700);
     }
 
     #[test]

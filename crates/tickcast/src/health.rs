@@ -34,6 +34,22 @@ pub(crate) fn not_ready(is_ending: bool, status: impl FnOnce() -> Value) -> Vec<
     if is_ending { vec!["it is shutting down".to_owned()] } else { not_served(&status()) }
 }
 
+/// The state of the drain of a daemon, by its own description: that of the P2PS among several roles. `None` if it has none.
+pub(crate) fn drain_of(status: &Value) -> Option<&Value> {
+    let keys = status.as_object()?;
+    if keys.contains_key("role") { keys.get("drain") } else { keys.values().find_map(drain_of) }
+}
+
+/// Why it takes no clients, if it is drained.
+fn why_drained(status: &Value) -> Option<String> {
+    let drain = drain_of(status).filter(|drain| drain["state"] != "serving")?;
+    let left = drain["connections_left"].as_u64().unwrap_or(0);
+    Some(match drain["state"].as_str() {
+        Some("drained") => "it is drained".to_owned(),
+        _ => format!("it is being drained, {left} connections are left"),
+    })
+}
+
 /// What a daemon does not serve, by its own description, a line each.
 fn not_served(status: &Value) -> Vec<String> {
     let Some(keys) = status.as_object() else { return vec!["it has not described itself yet".to_owned()] };
@@ -41,6 +57,9 @@ fn not_served(status: &Value) -> Vec<String> {
         // Several roles in one process.
         return keys.values().flat_map(not_served).collect();
     };
+    if let Some(why) = why_drained(status) {
+        return vec![why];
+    }
     let Some(services) = keys.get("services").and_then(Value::as_array) else { return Vec::new() };
     if services.is_empty() && role == "p2ps" {
         return vec!["no service is known".to_owned()];
@@ -68,6 +87,17 @@ mod tests {
         assert_eq!(not_served(&json!({"role": "p2ps", "services": []})), ["no service is known"]);
         assert!(not_served(&json!({"role": "source-distributor", "services": []})).is_empty());
         assert_eq!(not_served(&Value::Null).len(), 1);
+        let drained = |state: &str| {
+            let services = json!([{"name": "A", "up": true}]);
+            json!({"role": "p2ps", "services": services, "drain": {"state": state, "connections_left": 3}})
+        };
+        assert_eq!(not_served(&drained("draining")), ["it is being drained, 3 connections are left"]);
+        assert_eq!(not_served(&json!({"p2ps": drained("drained")})), ["it is drained"]);
+        assert_eq!(not_served(&drained("serving")), [""; 0]);
+        assert_eq!(
+            drain_of(&json!({"a": {"role": "feed"}, "p2ps": drained("x")})).map(|d| &d["state"]),
+            Some(&json!("x"))
+        );
         let serves = || json!({"role": "p2ps", "services": [{"name": "A", "up": true}]});
         assert_eq!(not_ready(false, serves), [""; 0]);
         assert_eq!(not_ready(true, serves), ["it is shutting down"]);

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::admin::{self, Disconnect, NoStatus};
+use crate::admin::{self, NoStatus, Orders};
 use crate::config::{AdminConfig, ConfigArgs, RootConfig};
 use crate::failure::Failure;
 use crate::health::{self, Alive};
@@ -37,8 +37,7 @@ impl Start {
         let Loaded { value: config, origins } = args.load()?;
         let (registry, stop) = (Registry::default(), Stop::default());
         let (log, reload) = log::start(&config.log, "info", &registry)?;
-        let patience = Duration::from_millis(config.shutdown_timeout_ms().into()) + GRACE;
-        stop.end_overdue(patience, log.flusher())?;
+        stop.end_overdue(config.longest_end(section) + GRACE, log.flusher())?;
         let (source, started) = (args.clone(), config.clone());
         stop.on_signals(move || reload.reload(&source, &started))?;
         if let Some(file) = &args.config
@@ -87,6 +86,8 @@ pub(crate) fn name_port(config: &RootConfig, failure: Failure) -> Failure {
 #[derive(Clone, Default)]
 pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
+    /// A signal or an operator wanted it: nothing has failed.
+    is_wanted: Arc<AtomicBool>,
     wakers: Arc<Mutex<Vec<Waker>>>,
     changed: Arc<Condvar>,
     /// Done before anything ends.
@@ -135,12 +136,24 @@ impl Stop {
         *self.last_words.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(say));
     }
 
+    /// Stops all because somebody wants it: there is time to move clients on.
+    pub(crate) fn stop_as_wanted(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Whether all is to stop because somebody wants it; otherwise a part of the process has failed.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::Acquire)
+    }
+
     /// Stops all.
     pub(crate) fn stop(&self) {
         let last_words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).take();
         last_words.into_iter().for_each(|say| say());
-        self.flag.store(true, Ordering::Release);
+        // Who sees the flag and calms the pollers waits until all are woken: none is left awake.
         let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.flag.store(true, Ordering::Release);
         wakers.iter().for_each(Waker::wake);
         self.changed.notify_all();
     }
@@ -173,7 +186,7 @@ impl Stop {
                         // It does not come back.
                         let _ = emulate_default_handler(signal);
                     }
-                    _ => stop.stop(),
+                    _ => stop.stop_as_wanted(),
                 }
             }
         })?;
@@ -203,12 +216,14 @@ const GRACE: Duration = Duration::from_secs(20);
 /// Between two looks at what nobody waits for.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The daemon serves: tells systemd so, and serves health, metrics and status, if a port is configured.
+/// The daemon serves: tells systemd so, and serves health, metrics and status, if a port is configured. `longest_end` is how
+/// long its end takes at most, if clients are moved on before.
 pub(crate) fn start_admin(
     config: &AdminConfig,
     registry: &Registry,
     stop: &Stop,
     described: &Described,
+    longest_end: Option<Duration>,
 ) -> Result<(), Failure> {
     let threads = described.threads();
     for DaemonThread { name, load, .. } in &threads {
@@ -229,9 +244,7 @@ pub(crate) fn start_admin(
         };
         let is_open = process.disconnects && !config.interface.is_loopback();
         let daemon = admin::Daemon {
-            disconnect: process
-                .disconnects
-                .then(|| -> Disconnect { Arc::new(move |order| to_order.order(order)) }),
+            orders: process.disconnects.then(|| orders(to_order, stop.clone())),
             status: Arc::new(move |query| {
                 let described = to_describe.ask(query).map(|described| process.describe_with(described));
                 described.map_err(no_status)
@@ -249,13 +262,51 @@ pub(crate) fn start_admin(
         let address = admin::serve(address, registry.clone(), daemon)?;
         tracing::info!(%address, "admin: /health /ready /metrics /status /ledger /trace");
         if is_open {
-            tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect clients");
+            tracing::warn!(%address, "admin.disconnects: who reaches this port may disconnect and move on clients");
         }
     }
-    if let Err(error) = notify::start(alive, stop) {
+    if let Err(error) = notify::start(alive, stop, longest_end) {
         tracing::warn!(%error, "systemd cannot be told that the daemon is ready (NOTIFY_SOCKET)");
     }
     Ok(())
+}
+
+/// What carries out what operators want of a daemon.
+fn orders(described: Described, stop: Stop) -> Orders {
+    let (to_order, is_awaited) = (described.clone(), Arc::new(AtomicBool::new(false)));
+    Orders {
+        carry_out: Arc::new(move |order| to_order.order(order.clone())),
+        end_when_drained: Arc::new(move || {
+            if is_awaited.swap(true, Ordering::AcqRel) {
+                return;
+            }
+            tracing::info!("the daemon ends when it is drained");
+            let (described, stop, is_awaited) = (described.clone(), stop.clone(), Arc::clone(&is_awaited));
+            let wait = move || {
+                end_when_drained(&described, &stop);
+                is_awaited.store(false, Ordering::Release);
+            };
+            if let Err(error) = std::thread::Builder::new().name("drain".to_owned()).spawn(wait) {
+                tracing::error!(%error, "the daemon will not end when it is drained: end it then");
+            }
+        }),
+    }
+}
+
+/// How often it is looked whether a daemon is drained that is to end then.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Ends a daemon when it is drained, unless that is taken back.
+fn end_when_drained(described: &Described, stop: &Stop) {
+    while !stop.wait(LOOK_AGAIN) {
+        // One that is busy is asked again.
+        let status = described.ask("").unwrap_or_default();
+        match health::drain_of(&status).and_then(|drain| drain["state"].as_str()) {
+            Some("drained") => stop.stop_as_wanted(),
+            Some("serving") => return,
+            _ => {}
+        }
+    }
 }
 
 /// What of a process its roles do not know.
@@ -392,6 +443,25 @@ mod tests {
         assert_eq!(process(&wide).describe_with(Value::Null), Value::Null, "it has not described itself yet");
     }
 
+    fn p2ps(state: &'static str) -> Described {
+        let status = move |_: &str| Ok(json!({"role": "p2ps", "drain": {"state": state}}));
+        Described::new(Vec::new(), status, |_| Err(daemon::OrderError::Busy))
+    }
+
+    #[test]
+    fn a_daemon_ends_when_it_is_drained_and_not_if_that_is_taken_back() {
+        let stop = Stop::default();
+        end_when_drained(&p2ps("serving"), &stop);
+        assert!(!stop.is_set());
+        end_when_drained(&p2ps("drained"), &stop);
+        assert!(stop.is_set() && stop.is_wanted());
+        // It ends by other ways.
+        let failed = Stop::default();
+        failed.stop();
+        end_when_drained(&p2ps("draining"), &failed);
+        assert!(!failed.is_wanted(), "nobody is moved on where a part has failed");
+    }
+
     #[test]
     fn keys_are_of_the_section_whose_whole_name_they_begin_with() {
         assert!(is_of_section("p2ps", "p2ps") && is_of_section("p2ps.rssl_port", "p2ps"));
@@ -416,6 +486,6 @@ mod tests {
             raise(SIGHUP).expect("a legal signal");
         }
         raise(SIGTERM).expect("a legal signal");
-        assert!(stop.wait(LONG));
+        assert!(stop.wait(LONG) && stop.is_wanted());
     }
 }

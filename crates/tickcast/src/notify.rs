@@ -1,6 +1,7 @@
 //! What systemd is told of a daemon (`sd_notify`): that it is ready, that it stops, that it lives.
 //!
-//! A service of `Type=notify` starts when it is ready; with `WatchdogSec=` it is restarted when a thread of it does not
+//! A daemon that moves its clients on before it ends may take longer than `TimeoutStopSec=`: it says how long, and that it
+//! lives meanwhile. A service of `Type=notify` starts when it is ready; with `WatchdogSec=` it is restarted when a thread of it does not
 //! turn any more. Without systemd nothing is sent.
 
 use std::io;
@@ -14,8 +15,9 @@ use std::time::Duration;
 use crate::health::Alive;
 use crate::host::Stop;
 
-/// Tells that the daemon serves, and from then on that it lives as long as all its threads turn, and that it stops.
-pub(crate) fn start(alive: Alive, stop: &Stop) -> io::Result<()> {
+/// Tells that the daemon serves, and from then on that it lives as long as all its threads turn, and that it stops; and how
+/// long that takes at most, if clients are moved on before.
+pub(crate) fn start(alive: Alive, stop: &Stop, longest_end: Option<Duration>) -> io::Result<()> {
     let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let socket = UnixDatagram::unbound()?;
     let address = match address.as_bytes() {
@@ -28,12 +30,18 @@ pub(crate) fn start(alive: Alive, stop: &Stop) -> io::Result<()> {
     say("READY=1")?;
     let farewell = say.clone();
     // A process without clients has ended before another thread has its turn.
-    stop.say_before(move || drop(farewell("STOPPING=1")));
-    let interval = watchdog_interval();
+    let longer = longest_end.map(|end| format!("\nEXTEND_TIMEOUT_USEC={}", end.as_micros()));
+    let last_words = format!("STOPPING=1{}", longer.unwrap_or_default());
+    stop.say_before(move || drop(farewell(&last_words)));
+    let Some(interval) = watchdog_interval() else { return Ok(()) };
     let stop = stop.clone();
     thread::Builder::new().name("notify".to_owned()).spawn(move || {
-        while !stop.wait(interval.unwrap_or(Duration::from_secs(3600))) {
-            if interval.is_some() && alive.stuck().is_empty() {
+        loop {
+            // It is fed to the end: clients may be moved on for longer than the watchdog waits.
+            if stop.wait(interval) {
+                thread::sleep(interval);
+            }
+            if alive.stuck().is_empty() {
                 // One that is lost is followed by the next.
                 let _ = say("WATCHDOG=1");
             }

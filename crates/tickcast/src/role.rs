@@ -1,5 +1,7 @@
 //! The daemons' threads: the same whether they have a process to themselves or share one.
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -147,14 +149,16 @@ fn fed_by_upstream(
         registry: role.registry,
         stop: role.stop,
     };
+    // The source distributor ends behind the server, which may move its clients on for a while.
+    let feeding = Stop::default();
     std::thread::scope(|scope| {
         // However this ends, the source distributor is not left.
-        let stop_all = StopAll(role.stop);
+        let stop_all = (StopAll(role.stop), StopAll(&feeding));
         let (sender, opened) = mpsc::channel();
-        let upstream = within();
+        let upstream = Surroundings { stop: &feeding, ..within() };
         let run = move || {
             // Nor is the server, which would wait for it.
-            let _stop_all = StopAll(upstream.stop);
+            let _stop_all = StopAll(role.stop);
             carried(&upstream, Providers::Dialled, |described| {
                 _ = sender.send(described);
                 Ok(())
@@ -177,18 +181,21 @@ fn fed_by_upstream(
 
 fn fed(role: &Surroundings<'_>, ready: impl FnOnce(Described) -> Result<(), Failure>) -> Result<(), Failure> {
     let thread = &role.config.p2ps.thread;
-    let poller = enter(thread, role.stop)?;
+    // What feeds shards ends behind them, and not before all clients are gone.
+    let feeding = Stop::default();
+    let has_shards = role.config.p2ps.shard_count() > 1;
+    let poller = enter(thread, if has_shards { &feeding } else { role.stop })?;
     match &role.carrier {
         Carrier::Multicast => {
             let counters = context_counters(role.registry, "p2ps");
             let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
             let inlet = MulticastInlet::new(config, registrar, CARRIER, seed, now, counters)?;
-            serve(role, poller, inlet, ready)
+            serve(role, &feeding, poller, inlet, ready)
         }
         Carrier::InProcess(hub) => {
             let inlet = InProcessInlet::new(hub, poller.registrar(), CARRIER_WAKER, spins(thread))?;
-            serve(role, poller, inlet, ready)
+            serve(role, &feeding, poller, inlet, ready)
         }
     }
 }
@@ -198,19 +205,21 @@ const SHARDS_CARRIER: u32 = CARRIER + 1;
 
 fn serve(
     role: &Surroundings<'_>,
+    feeding: &Stop,
     poller: Poller,
     inlet: impl Inlet,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if role.config.p2ps.shard_count() > 1 {
-        return serve_by_shards(role, poller, inlet, ready);
+        return serve_by_shards(role, feeding, poller, inlet, ready);
     }
     serve_alone(role, poller, inlet, ready)
 }
 
-/// A relay on the calling thread, and each shard on one of its own.
+/// A relay on the calling thread, until `feeding` stops, and each shard on one of its own.
 fn serve_by_shards(
     role: &Surroundings<'_>,
+    feeding: &Stop,
     mut poller: Poller,
     inlet: impl Inlet,
     ready: impl FnOnce(Described) -> Result<(), Failure>,
@@ -222,6 +231,7 @@ fn serve_by_shards(
     let (inlet, outlet) = ((inlet, CARRIER), (outlet, SHARDS_CARRIER));
     let mut relay = RelayServer::new(config, dictionary, inlet, outlet, clock::seed(), role.registry);
     let shards = Shards::new(config);
+    let crowd = Crowd::new(config.shard_count(), feeding);
     std::thread::scope(|scope| {
         // However this ends, no shard is left.
         let stop_all = StopAll(role.stop);
@@ -230,10 +240,12 @@ fn serve_by_shards(
         for number in (0..config.shard_count()).rev() {
             let (shard, memory) = (shards.shard(number), memory.clone());
             let (sender, opened) = mpsc::channel();
+            let crowd = &crowd;
             let run = move || {
-                let stop = StopAll(role.stop);
-                let ended = serve_shard(role, &shard, number, &memory, |status| _ = sender.send(status));
-                drop(stop);
+                let ending = (StopAll(role.stop), crowd.member());
+                let ended =
+                    serve_shard(role, &shard, number, &memory, crowd, |status| _ = sender.send(status));
+                drop(ending);
                 ended
             };
             let thread = std::thread::Builder::new().name(format!("p2ps-shard-{number}"));
@@ -247,8 +259,7 @@ fn serve_by_shards(
             ready(p2ps::describe_as_one(relay.status(), statuses)).and_then(|()| {
                 let (strategy, status) = (config.thread.strategy(), relay.status());
                 let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut relay];
-                net::agent::run_counted(&mut poller, strategy, agents, role.stop.flag(), status.load())?;
-                begin_end(role.stop, config.shutdown_timeout_ms);
+                net::agent::run_counted(&mut poller, strategy, agents, feeding.flag(), status.load())?;
                 Ok(())
             })
         } else {
@@ -261,6 +272,78 @@ fn serve_by_shards(
         relay.end(clock::monotonic());
         ended.into_iter().collect::<Result<(), Failure>>().and(served)
     })
+}
+
+/// The threads that serve the clients of one server. None leaves before the clients of all are moved on: what feeds them
+/// goes on until then, and each thread that does not turn would be missed.
+struct Crowd<'a> {
+    /// So many have clients to be moved on.
+    draining: AtomicU32,
+    /// So many have not ended.
+    serving: AtomicU32,
+    /// The end was announced.
+    is_announced: AtomicBool,
+    feeding: &'a Stop,
+}
+
+impl<'a> Crowd<'a> {
+    fn new(threads: u32, feeding: &'a Stop) -> Crowd<'a> {
+        let (draining, serving) = (AtomicU32::new(threads), AtomicU32::new(threads));
+        Crowd { draining, serving, is_announced: AtomicBool::new(false), feeding }
+    }
+
+    /// One of them, until the result is dropped.
+    fn member(&self) -> Member<'_> {
+        Member(self)
+    }
+}
+
+/// One of a crowd's threads; the last one stops what feeds them.
+struct Member<'a>(&'a Crowd<'a>);
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        if self.0.serving.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.feeding.stop();
+        }
+    }
+}
+
+/// Moves a server's clients on, if that is configured and no part of the process has failed, while everything goes on as
+/// before; then ends it.
+fn end_server<I: Inlet>(
+    role: &Surroundings<'_>,
+    thread: &ThreadConfig,
+    poller: &mut Poller,
+    server: &mut PointToPointServer<I>,
+    crowd: &Crowd<'_>,
+) -> Result<(), Failure> {
+    role.stop.calm();
+    let (config, status) = (&role.config.p2ps, server.status());
+    if config.drain_ms > 0 && role.stop.is_wanted() {
+        let until = server.drain_to_end(clock::monotonic());
+        let is_done = Cell::new(false);
+        let leave = || {
+            if !is_done.replace(true) {
+                crowd.draining.fetch_sub(1, Ordering::AcqRel);
+            }
+        };
+        let strategy = thread.strategy();
+        net::agent::run_while(poller, strategy, &mut [server], until, status.load(), |agents| {
+            if agents.iter().all(|agent| agent.has_ended()) {
+                leave();
+            }
+            crowd.draining.load(Ordering::Acquire) > 0
+        })?;
+        leave();
+    }
+    if !crowd.is_announced.swap(true, Ordering::AcqRel) {
+        tracing::info!(timeout_ms = config.shutdown_timeout_ms, "shutting down");
+    }
+    let until = clock::monotonic() + Duration::from_millis(config.shutdown_timeout_ms.into());
+    server.end(until);
+    net::agent::finish(poller, &mut [server], until)?;
+    Ok(())
 }
 
 /// Stops all when it is dropped.
@@ -279,6 +362,7 @@ fn serve_shard(
     shard: &Shard,
     number: u32,
     memory: &Hub,
+    crowd: &Crowd<'_>,
     ready: impl FnOnce(Status),
 ) -> Result<(), Failure> {
     // Before all lines of its thread: clients are numbered by each shard.
@@ -302,11 +386,7 @@ fn serve_shard(
     let status = server.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
     net::agent::run_counted(&mut poller, thread.strategy(), agents, role.stop.flag(), status.load())?;
-    role.stop.calm();
-    let until = clock::monotonic() + Duration::from_millis(config.shutdown_timeout_ms.into());
-    server.end(until);
-    net::agent::finish(&mut poller, &mut [&mut server], until)?;
-    Ok(())
+    end_server(role, &thread, &mut poller, &mut server, crowd)
 }
 
 fn serve_alone(
@@ -323,10 +403,8 @@ fn serve_alone(
     let status = server.status();
     let agents: &mut [&mut dyn net::agent::Agent] = &mut [&mut server];
     net::agent::run_counted(&mut poller, config.thread.strategy(), agents, role.stop.flag(), status.load())?;
-    let until = begin_end(role.stop, config.shutdown_timeout_ms);
-    server.end(until);
-    net::agent::finish(&mut poller, &mut [&mut server], until)?;
-    Ok(())
+    let feeding = Stop::default();
+    end_server(role, &config.thread, &mut poller, &mut server, &Crowd::new(1, &feeding))
 }
 
 /// When a role that is stopped has to have ended.

@@ -37,7 +37,7 @@
 //! |---|---|
 //! | [`ThreadConfig`], [`WaitConfig`] | a daemon's thread: its CPU, how it waits |
 //! | [`Status`], [`Describer`], [`Described`] | how a daemon's threads describe themselves without waiting for whoever asks |
-//! | [`Order`], [`WaitingOrder`] | what an operator wants done: a client disconnected |
+//! | [`Order`], [`WaitingOrder`] | what an operator wants done ([`Wish`]): a client disconnected, or all of them moved on |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
 //! | [`Stamps`], [`HopLatencies`] | when updates pass a daemon, and how long they took from hop to hop |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |
@@ -50,6 +50,8 @@ mod users;
 
 pub use hops::{Hop, HopLatencies, Stamps};
 pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError, Subject};
-pub use status::{DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder};
+pub use status::{
+    DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder, Wish,
+};
 pub use thread::{ThreadConfig, WaitConfig};
 pub use users::{UserList, UsersError, describe_users};

@@ -83,15 +83,32 @@ impl fmt::Display for StatusError {
 
 impl std::error::Error for StatusError {}
 
-/// A client is to be disconnected.
+/// What an operator wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its id, as status pages show it.
-    pub client: u64,
-    /// Where it must come from, if that is said: ids are given again.
-    pub peer: Option<SocketAddr>,
+    /// What.
+    pub wish: Wish,
     /// Who wants it.
     pub by: SocketAddr,
+}
+
+/// What can be ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A client is to be disconnected.
+    Disconnect {
+        /// Its id, as status pages show it.
+        client: u64,
+        /// Where it must come from, if that is said: ids are given again.
+        peer: Option<SocketAddr>,
+    },
+    /// No new clients are to be taken, and those there are moved on.
+    Drain {
+        /// Within this time; without it as configured, or as it was ordered before.
+        over: Option<Duration>,
+    },
+    /// Clients are to be taken again.
+    Undrain,
 }
 
 /// An order, and who waits for its answer.
@@ -119,7 +136,7 @@ impl WaitingOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OrderError {
-    /// This daemon has no clients to disconnect.
+    /// This daemon has no clients.
     Unsupported,
     /// There is no client of this id.
     NoClient(u64),
@@ -130,6 +147,10 @@ pub enum OrderError {
         /// Where it comes from.
         peer: SocketAddr,
     },
+    /// The daemon ends: it takes no clients any more.
+    Ends,
+    /// Its ports cannot be opened again.
+    PortsTaken(String),
     /// The daemon's thread has not answered in time, or too many ask. It may still come round to it.
     Busy,
 }
@@ -137,12 +158,16 @@ pub enum OrderError {
 impl fmt::Display for OrderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OrderError::Unsupported => f.write_str("this daemon has no clients to disconnect: ask a P2PS"),
+            OrderError::Unsupported => f.write_str("this daemon has no clients: ask a P2PS"),
             OrderError::NoClient(client) => write!(f, "no client has the id {client}: it may have gone"),
             OrderError::Another { client, peer } => {
                 write!(f, "the id {client} is another client's now, from {peer}: nobody was disconnected")
             }
-            OrderError::Busy => f.write_str("the daemon is busy: look whether the client is still there"),
+            OrderError::Ends => f.write_str("this daemon shuts down: it takes no clients any more"),
+            OrderError::PortsTaken(why) => {
+                write!(f, "{why}: end what has the port, or end this daemon; it is drained still")
+            }
+            OrderError::Busy => f.write_str("the daemon is busy: look in its /status whether it was done"),
         }
     }
 }
@@ -254,7 +279,7 @@ impl Described {
     /// As [`Status::order`].
     ///
     /// # Errors
-    /// [`OrderError`]: nobody was disconnected, or it is not known.
+    /// [`OrderError`]: it was not carried out, or that is not known.
     pub fn order(&self, order: Order) -> Result<Value, OrderError> {
         (self.order)(order)
     }
@@ -289,6 +314,9 @@ pub struct Describer {
     status: Status,
     due: Nanos,
 }
+
+/// Where it is told what has come of an order.
+type Done = Receiver<Result<Value, OrderError>>;
 
 /// How often it is looked whether somebody asks; and how long one description serves all who do.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -372,24 +400,42 @@ impl Status {
         }
     }
 
-    /// Gives an order and waits until it is carried out. The answer describes the client.
+    /// Gives an order and waits until it is carried out. The answer describes what has come of it.
     ///
     /// # Errors
-    /// [`OrderError`]: nobody was disconnected, or it is not known.
+    /// [`OrderError`]: it was not carried out, or that is not known.
     pub fn order(&self, order: Order) -> Result<Value, OrderError> {
+        let asked_at = Instant::now();
+        Status::wait_done(self.put_order(order, asked_at), asked_at)
+    }
+
+    /// Gives the same order to several threads, all at once; the answers come within the time of one.
+    ///
+    /// # Errors
+    /// [`OrderError`]: one has not carried it out, though others may have.
+    pub fn order_all(all: &[Status], order: &Order) -> Result<Vec<Value>, OrderError> {
+        let asked_at = Instant::now();
+        let given: Vec<_> = all.iter().map(|status| status.put_order(order.clone(), asked_at)).collect();
+        let done: Vec<_> = given.into_iter().map(|answer| Status::wait_done(answer, asked_at)).collect();
+        done.into_iter().collect()
+    }
+
+    fn put_order(&self, order: Order, asked_at: Instant) -> Result<Done, OrderError> {
         if !self.0.takes_orders {
             return Err(OrderError::Unsupported);
         }
-        let asked_at = Instant::now();
         let (answer, receiver) = mpsc::sync_channel(1);
-        {
-            let mut desk = self.0.lock();
-            if desk.orders.len() >= ORDERS_MAX {
-                return Err(OrderError::Busy);
-            }
-            desk.orders.push(WaitingOrder { order, asked_at, answer });
+        let mut desk = self.0.lock();
+        if desk.orders.len() >= ORDERS_MAX {
+            return Err(OrderError::Busy);
         }
-        receiver.recv_timeout(PATIENCE).unwrap_or(Err(OrderError::Busy))
+        desk.orders.push(WaitingOrder { order, asked_at, answer });
+        Ok(receiver)
+    }
+
+    fn wait_done(answer: Result<Done, OrderError>, asked_at: Instant) -> Result<Value, OrderError> {
+        let left = PATIENCE.saturating_sub(asked_at.elapsed());
+        answer?.recv_timeout(left).unwrap_or(Err(OrderError::Busy))
     }
 
     /// The heart of the daemon's thread: it beats four times a second or more, busy or idle.
@@ -465,7 +511,13 @@ impl Describer {
         if now < self.due {
             return Vec::new();
         }
-        let mut waiting = std::mem::take(&mut self.status.0.lock().orders);
+        let mut desk = self.status.0.lock();
+        let mut waiting = std::mem::take(&mut desk.orders);
+        if !waiting.is_empty() {
+            // What is described from now on shows what has come of them.
+            desk.last = None;
+        }
+        drop(desk);
         waiting.retain(|waiting| waiting.asked_at.elapsed() < PATIENCE);
         waiting
     }
@@ -612,7 +664,7 @@ mod tests {
 
     fn order(client: u64) -> Order {
         let by = SocketAddr::from(([127, 0, 0, 1], 4711));
-        Order { client, peer: None, by }
+        Order { wish: Wish::Disconnect { client, peer: None }, by }
     }
 
     #[test]
@@ -624,7 +676,7 @@ mod tests {
         while !operator.is_finished() {
             turn += 1;
             for waiting in describer.take_orders(Nanos(turn * 1_000_000_000)) {
-                let client = waiting.order().client;
+                let Wish::Disconnect { client, .. } = waiting.order().wish else { panic!("nothing else") };
                 taken.push(client);
                 waiting.answer(if client == 7 {
                     Ok(json!("gone"))
@@ -637,6 +689,34 @@ mod tests {
         assert_eq!(taken, [7, 8]);
         let answers = operator.join().expect("it does not panic");
         assert_eq!(answers, (Ok(json!("gone")), Err(OrderError::NoClient(8))));
+    }
+
+    #[test]
+    fn an_order_for_several_threads_is_done_when_all_have_done_it_and_no_older_description_hides_it() {
+        let mut describers = [(); 3].map(|()| Describer::taking_orders(Parameter::ALL));
+        let all: Vec<Status> = describers.iter().map(Describer::status).collect();
+        describers[0].status.0.lock().last = Some((Instant::now(), Arc::new(json!("before"))));
+        let operator = std::thread::spawn(move || {
+            let order = Order { wish: Wish::Undrain, by: order(0).by };
+            (Status::order_all(&all, &order), Status::order_all(&all, &order))
+        });
+        let (mut turn, mut taken) = (0, [0; 3]);
+        while !operator.is_finished() {
+            turn += 1;
+            for (place, describer) in describers.iter_mut().enumerate() {
+                for waiting in describer.take_orders(Nanos(turn * 1_000_000_000)) {
+                    taken[place] += 1;
+                    let is_refused = place == 1 && taken[place] == 2;
+                    let done = if is_refused { Err(OrderError::Ends) } else { Ok(json!(place)) };
+                    waiting.answer(done);
+                }
+            }
+            std::thread::yield_now();
+        }
+        let answers = operator.join().expect("it does not panic");
+        assert_eq!(answers, (Ok(vec![json!(0), json!(1), json!(2)]), Err(OrderError::Ends)));
+        assert_eq!(taken, [2; 3]);
+        assert!(describers[0].status.0.lock().last.is_none());
     }
 
     #[test]

@@ -143,6 +143,9 @@ config::section! {
         cleanups_per_turn: u32 = 500, range 1..=1_000_000;
         /// Longest time from SIGTERM to the end, for clients to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
+        /// On SIGTERM clients are moved on over this time before the server ends (docs/guides/rolling-restart.md), with
+        /// `tickcast admin drain` without another time, too; 0 for an end at once, and 30 s with that command.
+        drain_ms: u32 = 0, range 0..=86_400_000;
         /// Threads that serve clients (docs/guides/shards.md). With more than one, a further thread takes the backbone
         /// for all of them. 0 for as many as shard_cpus lists, or without it one for each CPU but one, or but two if there
         /// are upstream servers; on two CPUs one thread does everything.
@@ -177,7 +180,25 @@ impl ClassConfig {
     }
 }
 
+/// What a drain takes beyond its time and the shutdown time-out: connections that are being closed are looked at now and
+/// then, and given some seconds at least.
+pub(crate) const DRAIN_GRACE: Duration = Duration::from_secs(2);
+
 impl P2psConfig {
+    /// Longest time in which clients are moved on at the end, if they are.
+    #[must_use]
+    pub fn longest_drain(&self) -> Duration {
+        match self.drain_ms {
+            0 => Duration::ZERO,
+            ms => Duration::from_millis(ms.into()) + self.patience() + DRAIN_GRACE,
+        }
+    }
+
+    /// How long a client that is moved on may take what waits for it and end its side.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_millis(self.shutdown_timeout_ms.into()).max(DRAIN_GRACE)
+    }
+
     fn check(&self) -> Result<(), Vec<Complaint>> {
         let mut complaints = Vec::new();
         if self.conflate_above_bytes > 0 && self.conflated_room_bytes >= self.conflate_above_bytes {

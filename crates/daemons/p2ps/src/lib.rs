@@ -81,6 +81,7 @@ mod announced;
 mod backbone_to_market;
 mod config;
 mod conflation;
+mod drain;
 mod hops;
 mod inspection;
 mod intake;

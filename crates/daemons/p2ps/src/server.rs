@@ -1,3 +1,5 @@
+mod draining;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,11 +9,11 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{
-    Describer, Facts, HopLatencies, Order, OrderError, Page, Parameter, Query, Status, Subject, UserList,
+    Describer, Facts, HopLatencies, OrderError, Page, Parameter, Query, Status, Subject, UserList, Wish,
     describe_users,
 };
 use market::Intake;
-use market::p2ps::{ClientId, ClientInfo, PointToPoint, ServerSink};
+use market::p2ps::{ClientId, ClientInfo, Parting, PointToPoint, ServerSink};
 use net::agent::Agent;
 use net::{Ready, Registrar, clock};
 use rwf::Dictionary;
@@ -22,6 +24,7 @@ use server::{ConnectionId, ConnectionInfo, StepChange};
 use tracing::{info, warn};
 use units::Nanos;
 
+use self::draining::Drains;
 use crate::P2psConfig;
 use crate::announced::Announced;
 use crate::backbone_to_market::BackboneToMarket;
@@ -67,6 +70,8 @@ pub struct PointToPointServer<I> {
     first_id: u64,
     pauses: Pauses,
     hops: Hops,
+    drains: Drains,
+    counters: Arc<Counters>,
 }
 
 /// What is read from a consumer at a time: requests of which each may be answered with a whole book.
@@ -154,7 +159,7 @@ impl<I: Inlet> PointToPointServer<I> {
         let watch = intake::IntakeWatch::new(Arc::clone(&counters));
         let latencies = shard.labelled(&[], |labels| HopLatencies::registered(registry, "p2ps", labels));
         let hops = Hops::new(latencies, Arc::clone(&counters));
-        let mut core = PointToPoint::new(peer, shard.core.clone(), dictionary, counters);
+        let mut core = PointToPoint::new(peer, shard.core.clone(), dictionary, Arc::clone(&counters));
         core.admit_only(admitted);
         let image_delay = Duration::from_millis(config.json_image_delay_ms);
         Ok(PointToPointServer {
@@ -180,6 +185,13 @@ impl<I: Inlet> PointToPointServer<I> {
             first_id: shard.first_id(),
             pauses: Pauses::new(shard.core.silence_timeout),
             hops,
+            drains: Drains::new(
+                (shard.number, shard.count),
+                Duration::from_millis(config.drain_ms.into()),
+                config.patience(),
+                seed,
+            ),
+            counters,
         })
     }
 
@@ -200,6 +212,7 @@ impl<I: Inlet> PointToPointServer<I> {
     /// Begins to end: clients are notified, and no new ones are taken. What waits for them is written until `until`,
     /// while the agent is driven; [`Agent::has_ended`] tells when all are gone.
     pub fn end(&mut self, until: Nanos) {
+        self.drains.end();
         let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
         core.announce_end(&mut sink);
         self.rssl.end(until);
@@ -477,41 +490,53 @@ impl<I: Inlet> PointToPointServer<I> {
         }
     }
 
-    /// Disconnects clients as operators want it.
+    /// Does what operators want.
     fn take_orders(&mut self, now: Nanos) {
         for waiting in self.describer.take_orders(now) {
-            let done = self.disconnect(waiting.order());
+            let by = waiting.order().by;
+            let done = match waiting.order().wish {
+                Wish::Disconnect { client, peer } => self.disconnect(client, peer, by),
+                Wish::Drain { over } => Ok(self.drain(now, over, Some(by))),
+                Wish::Undrain => self.undrain(now, by),
+            };
             waiting.answer(done);
         }
     }
 
     /// Disconnects a client: it is told why, and its connection is closed behind that.
-    fn disconnect(&mut self, order: &Order) -> Result<Value, OrderError> {
-        let none = OrderError::NoClient(order.client);
-        let number = order.client.checked_sub(self.first_id).and_then(|number| u32::try_from(number).ok());
-        let client = ClientId(number.ok_or_else(|| none.clone())?);
+    fn disconnect(
+        &mut self,
+        number: u64,
+        meant: Option<SocketAddr>,
+        by: SocketAddr,
+    ) -> Result<Value, OrderError> {
+        let none = OrderError::NoClient(number);
+        let own = number.checked_sub(self.first_id).and_then(|number| u32::try_from(number).ok());
+        let client = ClientId(own.ok_or_else(|| none.clone())?);
         let connection = match (websocket::connection_of(client), &mut self.websocket) {
             (None, _) => self.rssl.connection(ConnectionId(client.0)),
             (Some(id), Some(port)) => port.connection(id),
             (Some(_), None) => None,
         };
         let peer = connection.map(|known| known.peer).ok_or_else(|| none.clone())?;
-        if order.peer.is_some_and(|meant| meant != peer) {
-            return Err(OrderError::Another { client: order.client, peer });
+        if meant.is_some_and(|meant| meant != peer) {
+            return Err(OrderError::Another { client: number, peer });
         }
         let (BackboneToMarket { core, mut sink, .. }, _) = self.backbone_to_market();
-        if !core.announce_disconnect(client, DISCONNECTED, &mut sink) {
+        if !core.announce_disconnect(client, Parting::Disconnected, &mut sink) {
             return Err(none);
         }
         let user = core.client_info_of(client).map(|info| info.user.to_owned()).unwrap_or_default();
-        warn!(client = order.client, user, %peer, by = %order.by, "client is disconnected by an operator");
+        warn!(client = number, user, %peer, %by, "client is disconnected by an operator");
         self.dismiss(client);
-        Ok(json!({"disconnected": order.client, "user": user, "peer": peer.to_string()}))
+        Ok(json!({"disconnected": number, "user": user, "peer": peer.to_string()}))
     }
 
     fn describe(&mut self, now: Nanos) {
         self.take_orders(now);
-        let PointToPointServer { core, intake, rssl, websocket, describer, first_id, hops, .. } = self;
+        let is_empty = self.has_ended();
+        let PointToPointServer { core, intake, rssl, websocket, describer, first_id, hops, drains, .. } =
+            self;
         let first_id = *first_id;
         describer.describe(now, |query| {
             match query.subject() {
@@ -541,6 +566,7 @@ impl<I: Inlet> PointToPointServer<I> {
                 "hops": hops.to_json(),
                 "connections": rssl_count + websocket_count,
                 "websocket_connections": websocket_count,
+                "drain": drains.to_json(now, rssl_count + websocket_count, is_empty),
                 "clients": clients.collect::<Vec<Value>>(),
                 "page": page.to_json(core.client_count()),
             });
@@ -550,8 +576,6 @@ impl<I: Inlet> PointToPointServer<I> {
     }
 }
 
-/// What a client that an operator disconnects is told.
-const DISCONNECTED: &str = "an operator disconnects this client";
 /// The token space of the WebSocket port, counted from the server's first.
 const WEBSOCKET_SPACE: u32 = 2;
 
@@ -701,6 +725,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
         self.execute(now);
         self.pace.renew();
         self.serve_clients(now);
+        self.serve_drain(now);
         self.flush_clients(now);
         self.with_rssl(|port, clients| port.on_wakeup(now, clients));
         self.with_websocket(|port, clients| port.on_wakeup(now, clients));
@@ -729,6 +754,7 @@ impl<I: Inlet> Agent for PointToPointServer<I> {
             .min(inlet)
             .min(self.streams.next_due())
             .min(self.users.next_wakeup())
+            .min(self.drains.next_wakeup())
             .min(self.rssl.next_wakeup())
             .min(websocket)
             .min(self.describer.next_wakeup())

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use counters::Registry;
-use daemon::{Described, OrderError, Query, Status, StatusError};
+use daemon::{Described, OrderError, Query, Status, StatusError, Wish};
 use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
 
-use crate::{P2psConfig, ledger, trace};
+use crate::{P2psConfig, drain, ledger, trace};
 
 /// The shards of a server.
 pub struct Shards {
     config: P2psConfig,
+    count: u32,
     /// Copies share what is counted of classes of users.
     core: ServerConfig,
     rssl: Arc<Exchange>,
@@ -24,6 +25,8 @@ pub struct Shard {
     pub(crate) config: P2psConfig,
     pub(crate) core: ServerConfig,
     pub(crate) number: u32,
+    /// How many there are.
+    pub(crate) count: u32,
     /// Its places at the ports, if there are several.
     pub(crate) rssl: Option<Seat>,
     pub(crate) websocket: Option<Seat>,
@@ -33,9 +36,10 @@ impl Shards {
     /// So many as the configuration says.
     #[must_use]
     pub fn new(config: &P2psConfig) -> Shards {
-        let count = config.shard_count() as usize;
-        let config = config.of_shard();
+        let shards = config.shard_count();
+        let (count, config) = (shards as usize, config.of_shard());
         Shards {
+            count: shards,
             core: ServerConfig { kept_images_max: Some(config.shard_images_max as usize), ..config.core() },
             rssl: Exchange::new(count, config.rssl.connections_per_address_max as usize),
             websocket: Exchange::new(count, config.websocket.connections_per_address_max as usize),
@@ -51,6 +55,7 @@ impl Shards {
             config: self.config.clone(),
             core: self.core.clone(),
             number,
+            count: self.count,
             rssl: Some(Seat::new(&self.rssl, place)),
             websocket: Some(Seat::new(&self.websocket, place)),
         }
@@ -61,7 +66,7 @@ impl Shard {
     /// A server that is all there is.
     pub(crate) fn alone(config: &P2psConfig) -> Shard {
         let (config, core) = (config.clone(), config.core());
-        Shard { config, core, number: 0, rssl: None, websocket: None }
+        Shard { config, core, number: 0, count: 1, rssl: None, websocket: None }
     }
 
     /// The labels of what it counts, behind `labels`.
@@ -107,10 +112,13 @@ pub fn describe_as_one(relay: Status, shards: Vec<Status>) -> Described {
             };
             Ok(merged(&query, relay, all))
         },
-        // The upper half of a client's number is that of its shard.
-        move |order| {
-            let shard = usize::try_from(order.client >> 32).ok().and_then(|number| clients_of.get(number));
-            shard.ok_or(OrderError::NoClient(order.client))?.order(order)
+        move |order| match order.wish {
+            // The upper half of a client's number is that of its shard.
+            Wish::Disconnect { client, .. } => {
+                let shard = usize::try_from(client >> 32).ok().and_then(|number| clients_of.get(number));
+                shard.ok_or(OrderError::NoClient(client))?.order(order)
+            }
+            Wish::Drain { .. } | Wish::Undrain => Ok(drain::merged(&Status::order_all(&clients_of, &order)?)),
         },
     );
     // First the relay: what it has sent by then, shards have taken, or it is on its way.
@@ -144,6 +152,7 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
         "services": relay["services"], "items": relay["items"], "intake": relay["intake"],
         "counts": merged_counts(&relay, &shards),
         "users": users, "hops": merged_hops(&shards),
+        "drain": drain::merged(&shards.iter().map(|shard| shard["drain"].clone()).collect::<Vec<Value>>()),
         "connections": sum("connections"), "websocket_connections": sum("websocket_connections"),
         "shards": shards.iter().enumerate().map(each).collect::<Vec<Value>>(),
     });

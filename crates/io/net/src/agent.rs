@@ -58,6 +58,21 @@ pub fn run_counted(
     drive(poller, strategy, agents, Nanos::NEVER, counters, |_| !stop.load(Ordering::Relaxed))
 }
 
+/// Goes on as [`run_counted`] with agents that are about to end, as long as `goes_on` says and it is not `until`.
+///
+/// # Errors
+/// The poller failed.
+pub fn run_while(
+    poller: &mut Poller,
+    strategy: WaitStrategy,
+    agents: &mut [&mut dyn Agent],
+    until: Nanos,
+    counters: &Thread,
+    goes_on: impl Fn(&[&mut dyn Agent]) -> bool,
+) -> io::Result<()> {
+    drive(poller, strategy, agents, until, counters, |agents| clock::monotonic() < until && goes_on(agents))
+}
+
 /// Drives agents that are about to end until all have ended, or it is `until`.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Non-blocking TCP with the options that market data wants.
 
 use std::io::{self, IoSlice, Read};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -22,12 +22,15 @@ pub enum Moved {
     End,
 }
 
+/// Most connections that wait to be accepted.
+const QUEUE_MAX: i32 = 4096;
+
 /// Listens on an address, with `SO_REUSEADDR`, non-blocking.
 ///
 /// # Errors
 /// The address is in use or not one of this host; the error names it.
 pub fn listen(address: SocketAddrV4) -> io::Result<TcpListener> {
-    listen_with(address, 4096)
+    listen_with(address, QUEUE_MAX)
 }
 
 /// The same with another length of the queue of connections that wait to be accepted.
@@ -44,6 +47,30 @@ pub fn listen_with(address: SocketAddrV4, queue_max: i32) -> io::Result<TcpListe
         Ok(TcpListener::from(socket))
     };
     attempt().map_err(|e: io::Error| explain(e, format!("listen on {address}")))
+}
+
+/// Stops listening: who connects from now on is refused, who waits to be accepted gets a reset. A port that was asked for
+/// stays this socket's until it is closed; the system takes back one that it has chosen itself. A poller would report the socket as broken without end, so it must have been taken out.
+///
+/// # Errors
+/// None in practice.
+pub fn stop_listening(listener: &TcpListener) -> io::Result<()> {
+    SockRef::from(listener).shutdown(Shutdown::Read)
+}
+
+/// Listens again after [`stop_listening`], on the address that it had; with another socket if the system has taken its
+/// port back.
+///
+/// # Errors
+/// Another socket listens on the port by now; the error names it.
+pub fn listen_again(listener: &mut TcpListener, address: SocketAddrV4) -> io::Result<()> {
+    let again = SockRef::from(&*listener).listen(QUEUE_MAX);
+    again.map_err(|e| explain(e, format!("listen on {address} again")))?;
+    // Only now the socket says that it has lost its port: it has got another one.
+    if listener.local_addr()?.port() != address.port() {
+        *listener = listen(address)?;
+    }
+    Ok(())
 }
 
 /// Takes the next waiting connection, non-blocking and without Nagle; `None` when there is none.
@@ -267,6 +294,41 @@ mod tests {
             }
         };
         assert_eq!(end.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    fn local_v4(listener: &TcpListener) -> SocketAddrV4 {
+        let SocketAddr::V4(address) = listener.local_addr().unwrap() else { unreachable!("bound to IPv4") };
+        address
+    }
+
+    #[test]
+    fn a_listener_that_has_stopped_refuses_and_can_listen_again() {
+        let chosen_by_system = listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = local_v4(&chosen_by_system);
+        let connects = || TcpStream::connect(address).map(drop).map_err(|e| e.kind());
+        let stop_and_go = |mut listener: TcpListener| {
+            assert_eq!(connects(), Ok(()));
+            while accept(&listener).unwrap().is_some() {}
+            stop_listening(&listener).unwrap();
+            assert_eq!(connects(), Err(io::ErrorKind::ConnectionRefused));
+            listen_again(&mut listener, address).unwrap();
+            assert_eq!((connects(), local_v4(&listener)), (Ok(()), address));
+            listener
+        };
+        drop(stop_and_go(chosen_by_system));
+        let mut listener = stop_and_go(listen(address).unwrap());
+        stop_listening(&listener).unwrap();
+        assert_eq!(local_v4(&listener), address, "the port stays this socket's");
+        // Its successor takes over; then it is refused, with the address.
+        let successor = listen(address).unwrap();
+        let error = listen_again(&mut listener, address).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+        drop(successor);
+        stop_and_go({
+            listen_again(&mut listener, address).unwrap();
+            listener
+        });
     }
 
     /// How much a socket takes for a peer that does not read.

@@ -3,18 +3,19 @@
 //! | path | answer |
 //! |---|---|
 //! | `/health` | `ok` as long as every thread of the daemon turns; else 503 and which does not |
-//! | `/ready` | `ready` if every service is served; else 503 and which is not |
+//! | `/ready` | `ready` if every service is served and new clients are taken; else 503 and what is not so |
 //! | `/metrics` | the counters of what the daemon uses in the Prometheus text format, with unit and meaning, each name after `tickcast_` |
 //! | `/status` | the daemon's own description of itself, JSON; what is behind a `?` chooses a part of it |
 //! | `/ledger` | what became of each update, by service, JSON |
 //! | `/trace` | the way of one item from hop to hop, update by update, since the question before, JSON |
 //! | `/disconnect`, with POST | a client's connection is ended, if the configuration allows it |
+//! | `/drain`, `/undrain`, with POST | all clients are moved on and no new ones taken, and the reverse, if it is allowed |
 //!
 //! It runs on a thread of its own and reads what the working threads publish; nothing here is on the path of
 //! an update.
 
 mod connections;
-mod disconnect;
+mod orders;
 mod prometheus;
 
 use std::io;
@@ -32,8 +33,8 @@ use counters::Registry;
 use serde_json::Value;
 
 use self::connections::Bounded;
-use self::disconnect::Asker;
-pub(crate) use self::disconnect::Disconnect;
+use self::orders::Asker;
+pub(crate) use self::orders::{OVER_MAX_S, Orders};
 
 /// Gives the present status of a daemon, or the part of it that the URL asks for behind its `?`; may block.
 pub(crate) type Status = Arc<dyn Fn(&str) -> Result<Value, NoStatus> + Send + Sync>;
@@ -63,8 +64,8 @@ pub(crate) struct Daemon {
     pub(crate) health: Check,
     /// Services that are not served.
     pub(crate) ready: Check,
-    /// Ends the connection of a client; `None` if that is not allowed.
-    pub(crate) disconnect: Option<Disconnect>,
+    /// Carries out what is ordered; `None` if nothing may be.
+    pub(crate) orders: Option<Orders>,
 }
 
 /// Serves the paths on `address` from a thread of its own, for the life of the process.
@@ -90,8 +91,11 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
 }
 
 fn router(registry: Registry, daemon: Daemon) -> Router {
-    let Daemon { status, ledger, trace, health, ready, disconnect } = daemon;
-    let orders = move |who, query, headers| disconnect::disconnect(disconnect.clone(), who, query, headers);
+    let Daemon { status, ledger, trace, health, ready, orders } = daemon;
+    let taking = |parse| {
+        let orders = orders.clone();
+        post(move |who, query, headers| orders::order(orders.clone(), who, query, headers, parse))
+    };
     let metrics = move || {
         let text = prometheus::text(&registry.in_use());
         async move { ([(CONTENT_TYPE, prometheus::CONTENT)], text) }
@@ -103,7 +107,9 @@ fn router(registry: Registry, daemon: Daemon) -> Router {
         .route("/ledger", get(move |RawQuery(query)| describe(ledger.clone(), query.unwrap_or_default())))
         .route("/status", get(move |RawQuery(query)| describe(status.clone(), query.unwrap_or_default())))
         .route("/trace", get(move |RawQuery(query)| describe(trace.clone(), query.unwrap_or_default())))
-        .route("/disconnect", post(orders))
+        .route("/disconnect", taking(orders::parse_disconnect))
+        .route("/drain", taking(orders::parse_drain))
+        .route("/undrain", taking(orders::parse_undrain))
 }
 
 /// 200 and `good`, or 503 and what is wrong.
@@ -132,7 +138,7 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream};
 
     use counters::table::{LbtrmSource, LbttcpSource};
-    use daemon::{Order, OrderError};
+    use daemon::{Order, OrderError, Wish};
 
     use super::*;
 
@@ -155,7 +161,7 @@ mod tests {
         let ledger: Status = Arc::new(|_| Ok(serde_json::json!({ "hops": [] })));
         let status: Status = Arc::new(move |_| Ok(status.clone()));
         let trace: Status = Arc::new(|query| Ok(serde_json::json!({ "traced": query })));
-        Daemon { status, ledger, trace, health: check.clone(), ready: check, disconnect: None }
+        Daemon { status, ledger, trace, health: check.clone(), ready: check, orders: None }
     }
 
     #[test]
@@ -234,26 +240,45 @@ mod tests {
             "{refused}"
         );
         let (orders, taken) = std::sync::mpsc::channel();
-        let disconnect: Disconnect = Arc::new(move |order: Order| {
-            orders.send(order.clone()).unwrap();
-            if order.client == 7 {
-                Ok(serde_json::json!({"disconnected": 7}))
-            } else {
-                Err(OrderError::NoClient(8))
-            }
-        });
-        let open = Daemon { disconnect: Some(disconnect), ..daemon(Value::Null, &[]) };
+        let is_for_nobody = |wish: &Wish| matches!(wish, Wish::Disconnect { client, .. } if *client != 7);
+        let ends = orders.clone();
+        let taking = Orders {
+            carry_out: Arc::new(move |order: &Order| {
+                orders.send(Some(order.clone())).unwrap();
+                if is_for_nobody(&order.wish) {
+                    Err(OrderError::NoClient(8))
+                } else {
+                    Ok(serde_json::json!({"done": 7}))
+                }
+            }),
+            end_when_drained: Arc::new(move || ends.send(None).unwrap()),
+        };
+        let open = Daemon { orders: Some(taking), ..daemon(Value::Null, &[]) };
         let open = serve(any, Registry::default(), open).unwrap();
         assert!(request(open, "GET", "/disconnect?client=7", "").starts_with("HTTP/1.1 405"));
         let of_page = request(open, "POST", "/disconnect?client=7", "Origin: http://localhost\r\n");
         assert!(of_page.starts_with("HTTP/1.1 403"), "{of_page}");
         assert!(request(open, "POST", "/disconnect", "").starts_with("HTTP/1.1 400"));
         assert!(taken.try_recv().is_err(), "nobody was disconnected by these");
-        assert!(request(open, "POST", "/disconnect?client=7", "").ends_with("{\"disconnected\":7}"));
-        let order = taken.try_recv().unwrap();
-        assert!(order.client == 7 && order.by.ip().is_loopback());
+        assert!(request(open, "POST", "/disconnect?client=7", "").ends_with("{\"done\":7}"));
+        let order = taken.try_recv().unwrap().unwrap();
+        assert!(order.wish == Wish::Disconnect { client: 7, peer: None } && order.by.ip().is_loopback());
         let gone = request(open, "POST", "/disconnect?client=8", "");
         assert!(gone.starts_with("HTTP/1.1 404") && gone.contains("no client has the id 8"), "{gone}");
+        taken.try_recv().unwrap();
+
+        let wishes = || taken.try_iter().map(|order| order.map(|order| order.wish)).collect::<Vec<_>>();
+        assert!(request(open, "GET", "/drain", "").starts_with("HTTP/1.1 405"));
+        assert!(request(open, "POST", "/drain?end=yes", "").starts_with("HTTP/1.1 400"));
+        assert!(request(closed, "POST", "/drain", "").starts_with("HTTP/1.1 403"));
+        assert!(request(open, "POST", "/undrain", "Origin: http://a\r\n").starts_with("HTTP/1.1 403"));
+        assert_eq!(wishes(), []);
+        for path in ["/drain?over_ms=5", "/undrain", "/drain?end=true"] {
+            assert!(request(open, "POST", path, "").ends_with("{\"done\":7}"));
+        }
+        let over = Some(std::time::Duration::from_millis(5));
+        let given = [Wish::Drain { over }, Wish::Undrain, Wish::Drain { over: None }];
+        assert_eq!(wishes(), given.into_iter().map(Some).chain([None]).collect::<Vec<_>>());
     }
 
     #[test]

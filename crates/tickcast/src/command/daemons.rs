@@ -30,7 +30,7 @@ pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |described| {
-        host::start_admin(&config.admin, &registry, &stop, &described)
+        host::start_admin(&config.admin, &registry, &stop, &described, None)
     });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
@@ -60,8 +60,11 @@ fn run(
         registry: &registry,
         stop: &stop,
     };
-    let ended =
-        role(&surroundings, &mut |described| host::start_admin(&config.admin, &registry, &stop, &described));
+    let drains = name == "p2ps" && config.p2ps.drain_ms > 0;
+    let longest_end = drains.then(|| config.longest_end("p2ps"));
+    let ended = role(&surroundings, &mut |described| {
+        host::start_admin(&config.admin, &registry, &stop, &described, longest_end)
+    });
     ended.map_err(|failure| host::name_port(&config, failure))
 }
 

@@ -54,6 +54,6 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
         Ok(json!({ "role": "feed" }))
     };
     let described = Described::new(threads, status, |_| Err(OrderError::Unsupported));
-    host::start_admin(&config.admin, &registry, &stop, &described)?;
+    host::start_admin(&config.admin, &registry, &stop, &described, None)?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

@@ -1,5 +1,6 @@
 //! The subcommands.
 
+mod admin;
 mod configuration;
 mod counters;
 mod daemons;
@@ -8,6 +9,7 @@ mod ledger;
 mod topic;
 mod trace;
 
+pub(crate) use admin::AdminAction;
 pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
 pub(crate) use ledger::LedgerArgs;
@@ -35,6 +37,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         }),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
+        Command::Admin { action } => admin::run(&action),
         Command::Trace(args) => trace::run(&args),
         Command::Config { action } => configuration::run(&action),
     }

@@ -141,7 +141,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     );
     let described = described.and_ledger(move || ledger.ledger()).and_ledger_of(&before);
     let described = described.and_trace(move |query| traced.trace(query));
-    host::start_admin(&config.admin, registry, &stop, &described)?;
+    host::start_admin(&config.admin, registry, &stop, &described, None)?;
     let replay = {
         let stop = stop.clone();
         let run = move || replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()));

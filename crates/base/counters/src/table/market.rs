@@ -71,6 +71,9 @@ counters! {
         logins_denied: Total, "messages", "Logins denied because of who logs in, and with what or from where.";
         logins_revoked: Total, "connections", "Those among them that had been logged in before the list of users changed.";
         clients_disconnected: Total, "connections", "Clients disconnected by an operator.";
+        clients_drained: Total, "connections", "Clients moved on because the server is drained.";
+        clients_to_drain: Gauge, "connections", "Connections that are still to be moved on.";
+        is_drained: Gauge, "flag", "1 while no clients are taken because the server is drained.";
         services: Gauge, "services", "Services in the directory that clients get.";
         services_unnamable: Total, "services", "Services of instances, each time they were announced, that were not taken: their names cannot be those of topics.";
         services_renumbered: Total, "services", "Services of instances that have another id there than clients see.";

@@ -1,4 +1,4 @@
-//! The end of a server, or of one connection by an operator: clients are notified, so that they move on at once.
+//! The end of a server, or of single connections by an operator or in a drain: clients are notified, so that they move on at once.
 
 use rdm::ToVec;
 use rdm::login::LoginStatus;
@@ -23,16 +23,38 @@ impl PointToPoint {
         }
     }
 
-    /// Tells a client that it is disconnected, and why, in the same way. Its connection is to be closed behind that.
-    /// Returns whether there is such a client.
-    pub fn announce_disconnect(&mut self, client: ClientId, why: &str, sink: &mut impl ServerSink) -> bool {
+    /// Tells a client in the same way that its connection is ended, and why. It is to be closed behind that. Returns whether
+    /// there is such a client.
+    pub fn announce_disconnect(
+        &mut self,
+        client: ClientId,
+        parting: Parting,
+        sink: &mut impl ServerSink,
+    ) -> bool {
         let Some(known) = self.items.clients.get(client) else { return false };
+        let (counter, text) = match parting {
+            Parting::Disconnected => {
+                (&self.counters.clients_disconnected, "an operator disconnects this client")
+            }
+            Parting::Moved => {
+                (&self.counters.clients_drained, "the server is drained: connect to another one")
+            }
+        };
         if let Some(login) = &known.login {
-            part_from(client, login.stream_id, why, sink);
+            part_from(client, login.stream_id, text, sink);
         }
-        self.counters.clients_disconnected.inc();
+        counter.inc();
         true
     }
+}
+
+/// Why a single connection is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parting {
+    /// An operator wants it.
+    Disconnected,
+    /// The server is drained, and the client is to go to another one.
+    Moved,
 }
 
 /// The login is open and suspect: the SDKs hand that to the application, and connect again by themselves.

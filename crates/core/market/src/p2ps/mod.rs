@@ -73,6 +73,7 @@ pub use self::base::{
     Watcher,
 };
 pub use self::client::{ClientInfo, ClientProfile};
+pub use self::ending::Parting;
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
 pub use self::notices::{ClientError, ServerNotice, UpstreamError};

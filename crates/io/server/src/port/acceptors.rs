@@ -45,6 +45,8 @@ pub(crate) struct Acceptors {
     refresh_at: Nanos,
     /// Descriptors below this number may be those of connections.
     descriptors_max: u64,
+    /// Who connects is refused.
+    is_shut: bool,
 }
 
 /// What was waiting at an acceptor.
@@ -56,6 +58,7 @@ pub(crate) enum Accepted {
 
 struct Acceptor {
     socket: TcpListener,
+    address: SocketAddrV4,
     is_encrypted: bool,
 }
 
@@ -67,14 +70,15 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
 impl Acceptors {
     /// Opens the ports, under tokens from `token_base` on.
     pub(crate) fn open(ports: Ports, registrar: &Registrar, token_base: u64) -> io::Result<Acceptors> {
-        let listen = |port| tcp::listen(SocketAddrV4::new(ports.interface, port));
+        let listen =
+            |port, is_encrypted| Acceptor::open(SocketAddrV4::new(ports.interface, port), is_encrypted);
         let mut acceptors = Vec::new();
         let is_plain_too = ports.tls.as_ref().is_none_or(|tls| tls.port != ports.port || tls.port == 0);
         if is_plain_too {
-            acceptors.push(Acceptor { socket: listen(ports.port)?, is_encrypted: false });
+            acceptors.push(listen(ports.port, false)?);
         }
         if let Some(tls) = &ports.tls {
-            acceptors.push(Acceptor { socket: listen(tls.port)?, is_encrypted: true });
+            acceptors.push(listen(tls.port, true)?);
         }
         for (place, acceptor) in acceptors.iter().enumerate() {
             registrar.add(&acceptor.socket, Token(token_base + place as u64), Interest::Read)?;
@@ -94,6 +98,7 @@ impl Acceptors {
             accept_at: Nanos::NEVER,
             refresh_at,
             descriptors_max: share_of_strangers(),
+            is_shut: false,
         })
     }
 
@@ -108,20 +113,18 @@ impl Acceptors {
             accept_at: Nanos::NEVER,
             refresh_at: Nanos::NEVER,
             descriptors_max: 0,
+            is_shut: false,
         }
     }
 
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         let closed = || io::Error::new(io::ErrorKind::NotConnected, "the port is closed");
-        self.acceptors.first().ok_or_else(closed)?.socket.local_addr()
+        self.acceptors.first().map(|acceptor| acceptor.address.into()).ok_or_else(closed)
     }
 
     pub(crate) fn tls_address(&self) -> io::Result<Option<SocketAddr>> {
-        self.acceptors
-            .iter()
-            .find(|acceptor| acceptor.is_encrypted)
-            .map(|acceptor| acceptor.socket.local_addr())
-            .transpose()
+        let encrypted = self.acceptors.iter().find(|acceptor| acceptor.is_encrypted);
+        Ok(encrypted.map(|acceptor| acceptor.address.into()))
     }
 
     /// Certificate and key of encrypted connections, if these are taken.
@@ -134,8 +137,48 @@ impl Acceptors {
         self.acceptors.clear();
     }
 
+    /// Refuses who connects, until [`Acceptors::reopen`]; the ports stay this process's. Who waits to be accepted would get
+    /// a reset: they should have been accepted.
+    pub(crate) fn shut(&mut self) -> io::Result<()> {
+        self.is_shut = true;
+        self.accept_at = Nanos::NEVER;
+        for acceptor in &self.acceptors {
+            self.registrar.remove(&acceptor.socket)?;
+            tcp::stop_listening(&acceptor.socket)?;
+        }
+        Ok(())
+    }
+
+    /// Takes connections again. If one of the ports cannot be had, all stay shut.
+    pub(crate) fn reopen(&mut self) -> io::Result<()> {
+        for place in 0..self.acceptors.len() {
+            if let Err(error) = self.acceptors[place].listen_again() {
+                // What listens can be stopped.
+                self.acceptors[..place].iter().for_each(|other| _ = tcp::stop_listening(&other.socket));
+                return Err(error);
+            }
+        }
+        for (acceptor, token) in self.acceptors.iter().zip(self.token_base..) {
+            self.registrar.add(&acceptor.socket, Token(token), Interest::Read)?;
+        }
+        self.is_shut = false;
+        Ok(())
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.acceptors.len()
+    }
+
+    pub(crate) fn is_shut(&self) -> bool {
+        self.is_shut
+    }
+
     /// The next connection that waits at an acceptor.
     pub(crate) fn accept(&self, place: usize) -> io::Result<Option<Accepted>> {
+        if self.is_shut {
+            return Ok(None);
+        }
         let Some(acceptor) = self.acceptors.get(place) else { return Ok(None) };
         let Some((socket, peer)) = tcp::accept(&acceptor.socket)? else { return Ok(None) };
         // The kernel gives the lowest number that is free: all below are taken.
@@ -189,5 +232,17 @@ impl Acceptors {
         let mut acceptors = self.acceptors.iter().zip(self.token_base..);
         acceptors
             .all(|(acceptor, token)| self.registrar.change(&acceptor.socket, Token(token), interest).is_ok())
+    }
+}
+
+impl Acceptor {
+    fn open(address: SocketAddrV4, is_encrypted: bool) -> io::Result<Acceptor> {
+        let socket = tcp::listen(address)?;
+        let port = socket.local_addr()?.port();
+        Ok(Acceptor { socket, address: SocketAddrV4::new(*address.ip(), port), is_encrypted })
+    }
+
+    fn listen_again(&mut self) -> io::Result<()> {
+        tcp::listen_again(&mut self.socket, self.address)
     }
 }

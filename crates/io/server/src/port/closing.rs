@@ -3,7 +3,8 @@
 //! A socket that is closed while input is unread answers with a reset, which can destroy the last bytes on their way
 //! and which the SDKs log as an error. So the last bytes are written, then the end of the stream, and what still comes
 //! is read and dropped until the peer ends: for [`DRAIN_TIME`] and [`DRAIN_BYTES`] at most, of [`CLOSINGS_MAX`]
-//! connections at a time (`interop/system/test_shutdown.py`: `test_a_logout_is_answered_with_the_end_of_the_stream`).
+//! connections at a time. While a port is moved away from, all that waits for a connection is written, within a time
+//! of its own, and no number bounds how many are ended (`interop/system/test_shutdown.py`: `test_a_logout_is_answered_with_the_end_of_the_stream`).
 
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Closings {
     check_at: Nanos,
     /// The whole port ends: what waits for its connections is written until then.
     ends_at: Option<Nanos>,
+    /// The port's connections are moved on: each has so long to take what waits for it.
+    patience: Option<Duration>,
 }
 
 struct Closing {
@@ -59,12 +62,19 @@ impl Closings {
     pub(crate) fn new(registrar: &Registrar, token_base: u64) -> Closings {
         let registrar = registrar.clone();
         let token_base = token_base + CLOSING_BIT;
-        Closings { registrar, token_base, closings: Slab::new(), check_at: Nanos::NEVER, ends_at: None }
+        let (closings, check_at) = (Slab::new(), Nanos::NEVER);
+        Closings { registrar, token_base, closings, check_at, ends_at: None, patience: None }
     }
 
     /// From now on all that waits for a connection is written, until `until`, and no number bounds how many.
     pub(crate) fn end_at(&mut self, until: Nanos) {
         self.ends_at = Some(until);
+    }
+
+    /// From now on, until it is called with `None`, all that waits for a connection is written, for so long but not less
+    /// than a peer has to end its side.
+    pub(crate) fn set_patience(&mut self, patience: Option<Duration>) {
+        self.patience = patience.map(|patience| patience.max(DRAIN_TIME));
     }
 
     #[cfg(test)]
@@ -83,8 +93,10 @@ impl Closings {
     /// Takes over a connection that this side has ended; one that is broken, or that the peer has ended, is closed
     /// here and now.
     pub(crate) fn take<E: Endpoint>(&mut self, now: Nanos, mut ended: Connection<E>, buffer: &mut [u8]) {
-        let is_full = self.closings.len() >= CLOSINGS_MAX && self.ends_at.is_none();
-        let is_cut = self.ends_at.is_none() && ended.endpoint.backlog().depth_bytes > KEPT_BYTES;
+        // Their number is that of the port's connections then.
+        let is_bounded = self.ends_at.is_none() && self.patience.is_none();
+        let is_full = is_bounded && self.closings.len() >= CLOSINGS_MAX;
+        let is_cut = is_bounded && ended.endpoint.backlog().depth_bytes > KEPT_BYTES;
         if ended.is_over || is_full || is_cut {
             return;
         }
@@ -100,7 +112,7 @@ impl Closings {
         }
         let entry = self.closings.vacant_entry();
         let place = entry.key();
-        let until = self.ends_at.unwrap_or(now + DRAIN_TIME);
+        let until = self.ends_at.unwrap_or(now + self.patience.unwrap_or(DRAIN_TIME));
         entry.insert(Closing {
             transport: ended.transport,
             pending,

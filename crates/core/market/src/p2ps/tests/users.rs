@@ -65,9 +65,9 @@ fn who_is_disconnected_by_an_operator_is_told_why_and_nobody_else_is() {
     let mut bench = Bench::watching();
     bench.log_in(B, &LoginRequest::consumer(b"trader"));
     bench.took();
-    assert!(bench.core.announce_disconnect(A, "an operator disconnects this client", &mut bench.log));
+    assert!(bench.core.announce_disconnect(A, Parting::Disconnected, &mut bench.log));
     assert_eq!(bench.took(), ["1/1: status open suspect: an operator disconnects this client login"]);
-    assert!(!bench.core.announce_disconnect(ClientId(99), "", &mut bench.log));
+    assert!(!bench.core.announce_disconnect(ClientId(99), Parting::Disconnected, &mut bench.log));
     assert_eq!((bench.took(), bench.counters.clients_disconnected.get()), (vec![], 1));
 }
 
@@ -75,10 +75,21 @@ fn who_is_disconnected_by_an_operator_is_told_why_and_nobody_else_is() {
 fn who_has_not_logged_in_is_disconnected_without_a_word() {
     let mut bench = Bench::alone();
     bench.core.on_client_connected(ClientId(3), ClientProfile::default());
-    assert!(bench.core.announce_disconnect(
-        ClientId(3),
-        "an operator disconnects this client",
-        &mut bench.log
-    ));
+    assert!(bench.core.announce_disconnect(ClientId(3), Parting::Disconnected, &mut bench.log));
     assert_eq!((bench.took(), bench.counters.clients_disconnected.get()), (vec![], 1));
+}
+
+#[test]
+fn who_is_moved_on_is_told_so_if_it_has_logged_in() {
+    let mut bench = Bench::watching();
+    bench.core.on_client_connected(ClientId(3), ClientProfile::default());
+    bench.took();
+    let mut moves = |client| bench.core.announce_disconnect(client, Parting::Moved, &mut bench.log);
+    assert_eq!([A, ClientId(3), ClientId(99)].map(&mut moves), [true, true, false]);
+    assert_eq!(
+        bench.took(),
+        ["1/1: status open suspect: the server is drained: connect to another one login"]
+    );
+    let counted = (bench.counters.clients_drained.get(), bench.counters.clients_disconnected.get());
+    assert_eq!(counted, (2, 0));
 }

@@ -38,6 +38,9 @@ pub struct StepChange {
     pub bytes_per_second: Option<u64>,
 }
 
+/// More connections than wait at an acceptor at a time.
+const WAITING_MAX: usize = 8192;
+
 /// A port and its connections.
 pub struct Listener<P: Protocol> {
     admission: Admission,
@@ -239,20 +242,57 @@ impl<P: Protocol> Listener<P> {
     fn take_handed(&mut self, now: Nanos) {
         let handed = self.seat.as_ref().map(Seat::handed).unwrap_or_default();
         for (transport, peer) in handed {
-            self.add(now, transport, peer);
+            let added = self.add(now, transport, peer);
+            // It was accepted before the port was shut.
+            if let Some(late) = added.filter(|_| self.admission.acceptors.is_shut()) {
+                self.dismiss(late);
+            }
         }
     }
 
-    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) {
+    /// Refuses who connects from now on, until [`Listener::reopen`]. Those that wait to be accepted are ended with the next
+    /// [`Listener::flush`], in order: a reset would be an error to them. What is ended meanwhile is written all that waits
+    /// for it, for `patience` at most.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn shut(&mut self, now: Nanos, patience: Duration, service: &mut impl Service<P>) -> io::Result<()> {
+        self.closings.set_patience(Some(patience));
+        for acceptor in 0..self.admission.acceptors.len() {
+            // Those that come meanwhile would keep it from ending.
+            for _ in 0..WAITING_MAX {
+                let Some((transport, peer)) = self.admission.next(now, acceptor, service) else { break };
+                self.seat.iter().for_each(Seat::keep);
+                if let Some(late) = self.add(now, transport, peer) {
+                    self.dismiss(late);
+                }
+            }
+        }
+        self.admission.acceptors.shut()
+    }
+
+    /// Takes connections again after [`Listener::shut`].
+    ///
+    /// # Errors
+    /// Another socket listens on a port by now; the error names it. The port stays shut.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.admission.acceptors.reopen()?;
+        self.closings.set_patience(None);
+        Ok(())
+    }
+
+    fn add(&mut self, now: Nanos, transport: Transport, peer: SocketAddr) -> Option<ConnectionId> {
         let index = self.connections.next();
         let token = Token(self.token_base + index as u64);
         if self.registrar.add(&transport, token, Interest::Read).is_err() {
             self.admission.turn_away(peer.ip());
             self.seat.iter().for_each(Seat::lose);
-            return;
+            return None;
         }
         self.connections.insert(Connection::new(transport, self.protocol.accept(now), peer));
-        self.outbox.add(ConnectionId(index as u32));
+        let id = ConnectionId(index as u32);
+        self.outbox.add(id);
+        Some(id)
     }
 
     fn update_interest(&mut self, now: Nanos, index: usize, service: &mut impl Service<P>) {
@@ -420,6 +460,12 @@ impl<P: Protocol> Listener<P> {
     #[must_use]
     pub fn connection_count(&self) -> usize {
         self.connections.len()
+    }
+
+    /// The connections that are not about to be closed, in the order of their numbers.
+    pub fn ids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        let stay = self.connections.iter().filter(|(_, connection)| !connection.is_unwanted);
+        stay.map(|(index, _)| ConnectionId(index as u32))
     }
 
     /// All connections, for status pages.

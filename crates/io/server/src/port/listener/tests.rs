@@ -7,6 +7,7 @@ use connection::{Disconnect, LadderConfig, ROUND_INTERVAL_MIN, Step};
 use net::Poller;
 
 use super::super::admission::{REFUSALS_MAX, SHORTAGE_EVERY};
+use super::super::exchange::Exchange;
 use super::*;
 use crate::{Backlog, ConnectionToService, Entry, PortEvent, Traffic};
 
@@ -119,6 +120,17 @@ impl Service<Mute> for Told {
 
 fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Counters>) {
     let counters = Arc::<Counters>::default();
+    let ends = (1, Arc::clone(&counters));
+    (listen_seated(poller, connections_max, ends, None), counters)
+}
+
+/// One of several threads' listeners, under the given space of tokens.
+fn listen_seated(
+    poller: &Poller,
+    connections_max: usize,
+    (token_space, counters): (u32, Arc<Counters>),
+    seat: Option<Seat>,
+) -> Listener<Mute> {
     let ports = Ports { interface: Ipv4Addr::LOCALHOST, port: 0, tls: None, unsent_bytes_max: 0 };
     let limits = Limits {
         connections_max,
@@ -127,8 +139,8 @@ fn listen(poller: &Poller, connections_max: usize) -> (Listener<Mute>, Arc<Count
         read_bytes: 4096,
         backlogs_bytes_max: 1 << 30,
     };
-    let listener = Listener::new(Mute, ports, limits, poller.registrar(), 1, Arc::clone(&counters));
-    (listener.expect("some port is free"), counters)
+    let listener = Listener::seated(Mute, ports, limits, poller.registrar(), token_space, counters, seat);
+    listener.expect("some port is free")
 }
 
 #[test]
@@ -235,6 +247,92 @@ fn a_connection_that_is_ended_is_drained_and_closed_when_the_peer_ends_or_its_ti
     listener.on_wakeup(due, &mut Nobody);
     assert!(!listener.has_ended(), "it has time");
     listener.on_wakeup(Nanos(2) + Duration::from_secs(2), &mut Nobody);
+    assert!(listener.has_ended());
+}
+
+#[test]
+fn a_port_that_is_shut_ends_who_waits_in_order_refuses_who_comes_and_can_be_opened_again() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let _stays = TcpStream::connect(address).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    let mut waits = TcpStream::connect(address).expect("the queue has room");
+    waits.write_all(b"unread").expect("buffers take it");
+    listener.shut(Nanos(2), Duration::ZERO, &mut Nobody).expect("it is open");
+    assert_eq!(listener.ids().collect::<Vec<_>>(), [ConnectionId(0)], "who waited is about to go");
+    listener.flush(Nanos(2), &mut Nobody);
+    assert_eq!(waits.read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+    let refused = TcpStream::connect(address).expect_err("it is shut");
+    assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    while serve(&mut poller, &mut listener, Nanos(3)) > 0 {}
+    assert_eq!(listener.connection_count(), 1);
+    listener.reopen().expect("nobody has taken the port");
+    let _comes = TcpStream::connect(address).expect("it is open");
+    serve(&mut poller, &mut listener, Nanos(4));
+    assert_eq!(listener.connection_count(), 2);
+}
+
+#[test]
+fn who_was_handed_to_a_thread_that_has_shut_is_ended_in_order_and_holds_no_place() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let exchange = Exchange::new(2, 100);
+    let [mut accepts, mut takes] = [0, 1].map(|place| {
+        let ends = (1 + place, Arc::default());
+        listen_seated(&poller, 100, ends, Some(Seat::new(&exchange, place as usize)))
+    });
+    let address = accepts.local_address().expect("it is bound");
+    let mut peers = [(); 2].map(|()| TcpStream::connect(address).expect("the queue has room"));
+    serve(&mut poller, &mut accepts, Nanos(1));
+    assert_eq!(accepts.connection_count(), 1, "the other one is under way");
+    takes.shut(Nanos(2), Duration::ZERO, &mut Nobody).expect("it is open");
+    serve(&mut poller, &mut takes, Nanos(2));
+    assert_eq!((takes.connection_count(), takes.ids().count()), (1, 0), "it is about to go");
+    takes.flush(Nanos(2), &mut Nobody);
+    assert_eq!(peers[1].read(&mut [0]).expect("no reset"), 0, "the end of the stream");
+    assert_eq!((takes.connection_count(), Seat::new(&exchange, 0).roll().connections()), (0, 1));
+    peers[0].write_all(b"stays").expect("it is served");
+    takes.reopen().expect("it has no socket of its own");
+    let _third = TcpStream::connect(address).expect("there is room");
+    while takes.connection_count() == 0 {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        for ready in ready {
+            let listener = if ready.token.0 >> 32 == 1 { &mut accepts } else { &mut takes };
+            listener.on_ready(Nanos(3), ready, &mut Nobody);
+        }
+    }
+}
+
+#[test]
+fn who_is_moved_on_is_written_all_that_waits_within_its_time_however_many_there_are() {
+    let mut poller = Poller::new().expect("descriptors are left");
+    let (mut listener, _) = listen(&poller, 100);
+    let address = listener.local_address().expect("it is bound");
+    let mut slow = TcpStream::connect(address).expect("there is room");
+    let _silent = TcpStream::connect(address).expect("there is room");
+    serve(&mut poller, &mut listener, Nanos(1));
+    for id in [ConnectionId(0), ConnectionId(1)] {
+        let message = listener.outbox().stage(&vec![7; MUCH]);
+        listener.outbox().deliver(id, message, 1);
+    }
+    listener.flush(Nanos(1), &mut Nobody);
+    let patience = Duration::from_secs(5);
+    listener.shut(Nanos(2), patience, &mut Nobody).expect("it is open");
+    listener.ids().collect::<Vec<_>>().into_iter().for_each(|id| listener.dismiss(id));
+    listener.flush(Nanos(2), &mut Nobody);
+    assert_eq!((listener.connection_count(), listener.closing_count()), (0, 2));
+    let reads = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        slow.read_to_end(&mut bytes).map(|_| bytes.len())
+    });
+    while listener.closing_count() > 1 {
+        let ready: Vec<Ready> = poller.wait(None).expect("sockets of this test").collect();
+        ready.iter().for_each(|ready| listener.on_ready(Nanos(3), *ready, &mut Nobody));
+    }
+    assert_eq!(reads.join().expect("it does not panic").expect("no reset"), MUCH);
+    listener.on_wakeup(Nanos(1) + patience, &mut Nobody);
+    assert!(!listener.has_ended(), "who does not read has its time");
+    listener.on_wakeup(Nanos(2) + patience + CHECK_INTERVAL, &mut Nobody);
     assert!(listener.has_ended());
 }
 

@@ -18,7 +18,7 @@ final class ConsumerOptions {
         for (String name : List.of("service", "service-id", "items", "domain", "item", "user", "password",
                 "position", "conflated", "single-open", "allow-suspect-data", "msg-key-in-updates", "view", "priority",
                 "timeout", "updates", "updates-after", "until-idle", "until", "until-at", "pace", "run-for", "expect-status",
-                "expect-closed", "standby", "standby-by")) {
+                "expect-closed", "standby", "standby-by", "next-host")) {
             KNOWN.put(name, Arguments.Kind.VALUE);
         }
         KeyParts.OPTIONS.forEach(name -> KNOWN.put(name, Arguments.Kind.VALUE));
@@ -31,6 +31,8 @@ final class ConsumerOptions {
     Transport transport;
     /** Host and port of a second server, which stands by; null: none. */
     String[] standby;
+    /** Host and port of the server that is tried when that of `--host` is gone; null: none. */
+    String[] nextHost;
     /** Servers are told their roles by service, not by login. */
     boolean isStandbyByService;
     /** The service by name, null where it is asked for by number. */
@@ -92,6 +94,12 @@ final class ConsumerOptions {
         o.transport = Transport.client(a, "localhost:14002");
         if (a.has("standby")) {
             o.standby = Arguments.hostAndPort("--standby", a.text("standby", null));
+        }
+        if (a.has("next-host")) {
+            o.nextHost = Arguments.hostAndPort("--next-host", a.text("next-host", null));
+        }
+        if (o.standby != null && o.nextHost != null) {
+            throw new UsageError("--standby and --next-host exclude each other");
         }
         o.isStandbyByService = a.choice("standby-by", "login", List.of("login", "service")).equals("service");
         o.readRequest(a);

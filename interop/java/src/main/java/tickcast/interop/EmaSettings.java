@@ -27,6 +27,7 @@ final class EmaSettings {
     static final String PROVIDER = "Provider";
     private static final String CHANNEL = "Channel";
     private static final String STANDBY = "Standby";
+    private static final String NEXT = "Next";
     private static final String SERVER = "Server";
     private static final String DICTIONARY = "Dictionary";
     private static final String DIRECTORY = "Directory";
@@ -45,10 +46,12 @@ final class EmaSettings {
         EmaSettings s = new EmaSettings();
         long timeoutMs = TimeUnit.SECONDS.toMillis(o.timeoutS);
         ElementList consumer = list();
-        if (o.standby == null) {
-            text(consumer, "Channel", CHANNEL);
-        } else {
+        if (o.standby != null) {
             text(consumer, "WarmStandbyChannelSet", STANDBY);
+        } else if (o.nextHost != null) {
+            text(consumer, "ChannelSet", CHANNEL + "," + NEXT);
+        } else {
+            text(consumer, "Channel", CHANNEL);
         }
         text(consumer, "Dictionary", DICTIONARY);
         number(consumer, "LoginRequestTimeOut", timeoutMs);
@@ -60,10 +63,12 @@ final class EmaSettings {
         consumer.add(EmaFactory.createElementEntry().uintValue("EnableRtt", o.roundTrips ? 1 : 0));
         reconnecting(consumer);
         s.group("ConsumerGroup", "DefaultConsumer", "ConsumerList", CONSUMER, consumer);
-        if (o.standby == null) {
-            s.channel(o.transport);
-        } else {
+        if (o.standby != null) {
             s.warmStandby(o);
+        } else if (o.nextHost != null) {
+            s.channelSet(o);
+        } else {
+            s.channel(o.transport);
         }
         ElementList dictionary = list();
         text(dictionary, "DictionaryType", "DictionaryType::ChannelDictionary");
@@ -190,6 +195,17 @@ final class EmaSettings {
 
     private void channel(Transport t) {
         group("ChannelGroup", null, "ChannelList", CHANNEL, channelSettings(t, t.host, t.port));
+    }
+
+    /** Servers that are tried in turn. */
+    private void channelSet(ConsumerOptions o) {
+        Map channels = EmaFactory.createMap();
+        String[][] ends = {{CHANNEL, o.transport.host, o.transport.port}, {NEXT, o.nextHost[0], o.nextHost[1]}};
+        for (String[] end : ends) {
+            ElementList channel = channelSettings(o.transport, end[1], end[2]);
+            channels.add(EmaFactory.createMapEntry().keyAscii(end[0], MapEntry.MapAction.ADD, channel));
+        }
+        group("ChannelGroup", null, "ChannelList", channels);
     }
 
     /** Two servers for the same data: the one of `--host` is the active one at first. */
