@@ -144,6 +144,8 @@ pub(super) struct Recall {
     pub(super) peers: Vec<PeerId>,
     /// It is asked for, and has to be there by then. Without it, it comes when the item is supplied again.
     pub(super) due: Option<Due>,
+    /// What is coming is for those alone who wait.
+    pub(super) is_for_some: bool,
 }
 
 /// What a provider publishes of an item that comes from another one.

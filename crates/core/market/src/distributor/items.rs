@@ -396,6 +396,9 @@ impl Items {
         service.stream.send(now, kind, id, &body, sink);
         self.counters.stream_messages_out.inc();
         self.send_image(now, index, peer, sink);
+        if self.table[index].cached.is_away() {
+            self.report_awaited(index, peer, sink);
+        }
     }
 
     /// Sends the image of an item whose id the peer knows or learns from it; one that is away when it has come.

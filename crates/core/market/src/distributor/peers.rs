@@ -8,7 +8,7 @@ use super::base::PeerId;
 use super::errors::LinkError;
 use super::peer::Peer;
 use super::sink::DistributorSink;
-use super::status::{CLOSED_RECOVER, report};
+use super::status::{CLOSED_RECOVER, report, report_asked};
 use super::sweep::Departed;
 use crate::backbone::{BackboneError, Features, LinkDown, LinkUp};
 use crate::key::ItemKey;
@@ -180,6 +180,11 @@ impl Distributor {
                     && self.items.table[index].cached.is_known() =>
             {
                 self.items.send_image(now, index, peer, sink);
+                let item = &self.items.table[index];
+                if item.cached.is_away() {
+                    // Its state is said by the stream, to all.
+                    report_asked(peer, item.key.as_key(), sink);
+                }
             }
             // Its interest is not registered (any more), or there is no image yet: the same as asking anew.
             _ => self.on_interest(now, (peer, key), false, sink),

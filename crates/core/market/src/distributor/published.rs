@@ -170,6 +170,7 @@ impl Items {
             self.ended(now, index, msg.state, &end, sink);
             return;
         }
+        recall::begin_part(self, now, index, msg);
         match self.table[index].cached.on_refresh(msg, &self.rules) {
             Ok(true) if is_last => {
                 let service = self.table[index].key.service;
@@ -178,10 +179,9 @@ impl Items {
                 self.pump(now, service, sink);
             }
             Ok(is_whole) => {
-                let is_recalled = recall::is_recalled(self, now, index, (msg.solicited, is_whole));
                 self.answered(now, index, is_whole, sink);
                 match is_whole {
-                    true if is_recalled => self.serve_waiting(now, index, sink),
+                    true if recall::is_for_some(self, index) => self.serve_waiting(now, index, sink),
                     true => self.publish_image(now, index, sink),
                     false => {}
                 }

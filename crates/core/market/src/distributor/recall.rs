@@ -3,12 +3,13 @@
 //! Only of services whose items are asked for one by one, since nobody else can be asked. An item's image is here until
 //! everybody has got it who waits for it; from then on it is *away*, and updates pass without being merged. A server
 //! that wants an image then makes this instance ask the provider again, on the stream that is open. The answer comes in
-//! its place among the updates, and goes to those alone that wait for it. The image of a stream that is lost comes with
-//! the next one, and goes to everybody.
+//! its place among the updates. It goes to those alone that wait for it if its number says that nothing was left out for
+//! its sake, and to everybody else otherwise. The image of a stream that is lost comes with the next one, and goes to
+//! everybody.
 
 use std::collections::VecDeque;
 
-use rwf::{DataType, Key, Priority, RequestMsg};
+use rwf::{DataType, Key, Priority, RefreshMsg, RequestMsg};
 use units::Nanos;
 
 use super::base::{PeerId, ProviderId, Timer};
@@ -48,7 +49,6 @@ pub(super) fn recall(
         items.recalls.wanted.push_back(index);
         ask(items, now, sink);
     }
-    items.report_awaited(index, peer, sink);
 }
 
 /// Whether there is an image to ask for, and room for its request.
@@ -111,18 +111,24 @@ pub(super) fn forget_due(items: &mut Items, index: usize) {
     }
 }
 
-/// An image, or a part of it, has come on an open stream. Returns whether it is for those alone who wait for it.
-pub(super) fn is_recalled(
-    items: &mut Items,
-    now: Nanos,
-    index: usize,
-    (is_solicited, is_whole): (bool, bool),
-) -> bool {
-    let is_asked = items.table[index].recall.as_ref().is_some_and(|recall| recall.due.is_some());
-    if is_asked && !is_whole {
+/// An image, or a part of it, is about to be taken. One that was asked for again is for those alone who wait for it if
+/// nobody else has missed anything: the image is still away, and its number says that no message was left out in favour of
+/// it. Servers that have to fetch the image themselves leave updates out meanwhile; providers that number nothing may.
+pub(super) fn begin_part(items: &mut Items, now: Nanos, index: usize, msg: &RefreshMsg<'_>) {
+    let item = &mut items.table[index];
+    let Some(recall) = item.recall.as_mut().filter(|recall| recall.due.is_some()) else { return };
+    if msg.part_num.unwrap_or(0) == 0 {
+        let has_all = msg.seq_num.is_some() && msg.seq_num == item.cached.seq_num();
+        recall.is_for_some = msg.solicited && item.cached.is_away() && has_all;
+    }
+    if !msg.complete {
         expect_image(items, now, index);
     }
-    is_asked && is_solicited
+}
+
+/// Whether the image that has come is for those alone who wait for it.
+pub(super) fn is_for_some(items: &Items, index: usize) -> bool {
+    items.table[index].recall.as_ref().is_some_and(|recall| recall.is_for_some)
 }
 
 /// Those who wait for an image that was away; nobody does any more.

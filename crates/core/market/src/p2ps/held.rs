@@ -30,6 +30,18 @@ impl Held {
         true
     }
 
+    /// Keeps the newest messages, of `bytes_max` at most.
+    pub(super) fn push_newest(&mut self, sequence: u64, kind: Kind, body: &[u8], bytes_max: usize) {
+        self.bytes += body.len();
+        self.messages.push_back((sequence, kind, body.into()));
+        while self.bytes > bytes_max
+            && let Some((sequence, _, body)) = self.messages.pop_front()
+        {
+            self.bytes -= body.len();
+            self.dropped = sequence;
+        }
+    }
+
     /// Whether an image taken after `sequence` has everything that was dropped.
     pub(super) fn fits(&self, sequence: u64) -> bool {
         sequence >= self.dropped
@@ -63,6 +75,18 @@ mod tests {
         let after: Vec<_> = held.take_after(6).map(|(s, _, b)| (s, b)).collect();
         assert_eq!(after, [(7, b"7".as_slice().into())]);
         assert!(held.fits(0), "nothing is held any more");
+    }
+
+    #[test]
+    fn of_too_many_the_newest_are_kept() {
+        let mut held = Held::default();
+        for sequence in 1..=5 {
+            held.push_newest(sequence, Kind::Update, b"1234", 10);
+        }
+        assert!(!held.fits(2) && held.fits(3));
+        assert_eq!(held.take_after(4).map(|(s, _, _)| s).collect::<Vec<_>>(), [5]);
+        held.push_newest(6, Kind::Update, b"12345678901", 10);
+        assert!(!held.fits(5) && held.fits(6), "one that is too long is not kept");
     }
 
     #[test]

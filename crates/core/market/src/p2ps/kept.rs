@@ -307,8 +307,8 @@ fn show(
             return Err(error);
         }
     }
-    // Unless one for all has come meanwhile.
-    if item.cached.is_away() {
+    // Unless one for all has come meanwhile; one that was cleared is none.
+    if !item.cached.has_image() {
         item.cached.take_back(image);
         items.count_suspect(index);
     }

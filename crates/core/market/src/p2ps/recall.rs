@@ -13,6 +13,9 @@ use crate::cached::CachedItem;
 /// An image that nobody has needed for so long is given up.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
+/// While an image takes its time, this part of the bytes that may be held of an item are kept at first.
+const AWAITED_PART: usize = 64;
+
 /// Which images are here, and which are asked for again.
 #[derive(Debug)]
 pub(super) struct KeptImages {
@@ -49,6 +52,8 @@ pub(super) struct Recall {
     pub(super) step: Step,
     /// Since it was asked for first: an image taken before this number lacks something that is not kept.
     needs_after: Option<u64>,
+    /// How often an image has lacked something that was not kept.
+    attempts: u32,
     /// What has come since then; the image may be older.
     held: Held,
     /// The number that the image was taken after whose parts are coming, and those that are here.
@@ -77,16 +82,19 @@ impl Recall {
         self.needs_after.get_or_insert(last);
     }
 
-    /// A message has come that the image may lack. Only what changes the image matters.
+    /// A message has come that the image may lack. Only what changes the image matters. There is no telling how long an
+    /// image takes that waits for its provider: of such an item fewer messages are kept, and more each time that they
+    /// turn out to be too few.
     #[cold]
     pub(super) fn note(&mut self, sequence: u64, kind: Kind, body: &[u8], bytes_max: usize) {
-        let Some(needs_after) = &mut self.needs_after else { return };
-        match (self.step, kind) {
-            // There is no telling how long it takes. An older image is asked for again.
-            (Step::Awaited, _) => *needs_after = sequence,
-            (_, Kind::Update | Kind::Status) => _ = self.held.push(sequence, kind, body, bytes_max),
-            _ => {}
+        if self.needs_after.is_none() || !matches!(kind, Kind::Update | Kind::Status) {
+            return;
         }
+        let part = match self.step {
+            Step::Awaited => AWAITED_PART >> (2 * self.attempts).min(AWAITED_PART.ilog2()),
+            Step::Asked | Step::Wanted => 1,
+        };
+        self.held.push_newest(sequence, kind, body, bytes_max / part);
     }
 
     /// Whether an image taken after `sequence`, with what was kept, has everything that has come.
@@ -134,6 +142,7 @@ impl KeptImages {
     pub(super) fn ask_again(&mut self, recall: &mut Recall) {
         self.forget(recall);
         (recall.step, recall.incoming, recall.early) = (Step::Wanted, None, None);
+        recall.attempts += 1;
     }
 
     /// The instance has said that an image takes its time.

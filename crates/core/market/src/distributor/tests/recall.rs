@@ -10,9 +10,21 @@ fn uncached() -> DistributorConfig {
 }
 
 fn answer(stream_id: i32, all: &[(i16, i64)]) -> Vec<u8> {
+    numbered_answer(stream_id, None, all)
+}
+
+fn numbered_answer(stream_id: i32, seq_num: Option<u32>, all: &[(i16, i64)]) -> Vec<u8> {
     let payload = fields(all);
     let head = RefreshMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST);
-    RefreshMsg { solicited: true, complete: true, payload: &payload, ..head }.to_vec().expect("legal")
+    RefreshMsg { solicited: true, complete: true, seq_num, payload: &payload, ..head }
+        .to_vec()
+        .expect("legal")
+}
+
+fn numbered_update(stream_id: i32, seq_num: u32, all: &[(i16, i64)]) -> Vec<u8> {
+    let payload = fields(all);
+    let head = UpdateMsg::new(Domain::MARKET_PRICE, stream_id, DataType::FIELD_LIST);
+    UpdateMsg { seq_num: Some(seq_num), payload: &payload, ..head }.to_vec().expect("legal")
 }
 
 /// IBM is open on stream 5 of A, wanted by PEER, and its image away.
@@ -46,9 +58,9 @@ fn an_image_that_is_wanted_again_is_asked_for_at_the_provider_and_goes_to_who_wa
     let said = bench.said();
     let asked = said.iter().filter(|line| line.contains("provider 100")).count();
     assert!(asked == 1 && !said.iter().any(|line| line.contains("Image")), "{said:?}");
-    bench.provider(T0, A, &update(5, None, &[(22, 3)]));
+    bench.provider(T0, A, &numbered_update(5, 3, &[(22, 3)]));
     bench.said();
-    bench.provider(T0, A, &answer(5, &[(22, 3)]));
+    bench.provider(T0, A, &numbered_answer(5, Some(3), &[(22, 3)]));
     let said = bench.said();
     assert!(said.len() == 1 && said[0].contains("peer 8") && said[0].contains("22=3"), "{said:?}");
     assert!(!bench.has_image() && bench.counters.images_recalled.get() == 1);
@@ -59,15 +71,42 @@ fn an_image_that_is_wanted_again_is_asked_for_at_the_provider_and_goes_to_who_wa
 }
 
 #[test]
+fn an_image_that_others_may_have_missed_something_before_is_for_all() {
+    for (before, of_image) in [(None, None), (None, Some(4)), (Some(3), Some(4)), (Some(3), None)] {
+        let mut bench = away();
+        if let Some(seq_num) = before {
+            bench.provider(T0, A, &numbered_update(5, seq_num, &[(22, 3)]));
+        }
+        bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { key: item("IBM") });
+        bench.said();
+        bench.provider(T0, A, &numbered_answer(5, of_image, &[(22, 4)]));
+        let said = bench.said();
+        assert!(said.iter().any(|line| line.contains("Refresh") && line.contains("22=4")), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("peer 8") && line.contains("22=4")), "{said:?}");
+    }
+    // One that was cleared meanwhile nobody has.
+    let mut bench = away();
+    bench.provider(T0, A, &numbered_update(5, 3, &[(22, 3)]));
+    bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { key: item("IBM") });
+    let head = StatusMsg::new(Domain::MARKET_PRICE, 5, DataType::NO_DATA);
+    bench.provider(T0, A, &StatusMsg { clear_cache: true, ..head }.to_vec().expect("legal"));
+    bench.said();
+    bench.provider(T0, A, &numbered_answer(5, Some(3), &[(22, 3)]));
+    assert!(bench.said().iter().any(|line| line.contains("Refresh")));
+}
+
+#[test]
 fn an_image_in_parts_that_is_asked_for_again_is_whole_before_anybody_gets_it() {
     let mut bench = away();
+    bench.provider(T0, A, &numbered_update(5, 7, &[(22, 1)]));
     bench.peer_says(T0, PEER, &LinkUp::ImageRequest { key: item("IBM") });
     bench.said();
     let part = |part_num, complete, all: &[(i16, i64)]| {
         let payload = fields(all);
         let head = RefreshMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST);
         let part_num = Some(part_num);
-        let msg = RefreshMsg { solicited: true, complete, part_num, payload: &payload, ..head };
+        let seq_num = Some(7);
+        let msg = RefreshMsg { solicited: true, complete, part_num, seq_num, payload: &payload, ..head };
         msg.to_vec().expect("legal")
     };
     bench.provider(T0, A, &part(0, false, &[(22, 1)]));
@@ -136,7 +175,7 @@ fn who_has_no_room_gets_the_image_in_its_turn_and_it_stays_until_then() {
     bench.said();
     bench.log.1 = Some(0);
     bench.provider(T0, A, &answer(5, &[(22, 3)]));
-    assert_eq!((bench.said().len(), bench.has_image()), (0, true));
+    assert_eq!((bench.said().len(), bench.has_image()), (1, true), "all but the one that has no room");
     bench.log.1 = None;
     bench.core.serve_peers(T0, &mut bench.log);
     let said = bench.said();

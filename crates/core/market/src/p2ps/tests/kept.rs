@@ -156,10 +156,10 @@ fn an_image_that_lacks_what_nobody_has_kept_is_asked_for_again() {
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
     bench.took();
-    bench.image(1, 3, "IBM", &[(22, 3)]);
+    bench.image(1, 2, "IBM", &[(22, 2)]);
     assert_eq!(bench.took(), ["77: image IBM"], "there was no room for both");
-    bench.image(1, 4, "IBM", &[(22, 4)]);
-    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=4"]);
+    bench.image(1, 3, "IBM", &[(22, 3), (25, 3)]);
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=4 25=3"]);
 }
 
 #[test]
@@ -214,10 +214,36 @@ fn an_image_that_takes_its_time_lets_others_be_asked_for() {
     bench.stream(Kind::Update, 3, 1, &update(&[(22, 3)]));
     bench.image(2, 3, "I2", &[(22, 2)]);
     assert_eq!(bench.took(), ["1/5: update 22=3", "2/2: refresh ok solicited 22=2"]);
-    bench.image(1, 2, "I1", &[(22, 1)]);
-    assert_eq!(bench.took(), ["77: image I1"], "3 was not kept");
-    bench.image(1, 3, "I1", &[(22, 3)]);
-    assert_eq!(bench.took(), ["2/1: refresh ok solicited 22=3"]);
+    bench.image(1, 2, "I1", &[(22, 1), (25, 1)]);
+    assert_eq!(bench.took(), ["2/1: refresh ok solicited 22=3 25=1"]);
+}
+
+#[test]
+fn of_an_image_that_takes_its_time_more_is_kept_each_time_that_it_was_too_little() {
+    let mut bench = away();
+    let length = update(&[(22, 3)]).len();
+    bench.core.reconfigure(|config| config.held_bytes_max = 16 * length);
+    bench.request(B, 9, "IBM");
+    let waits = rwf::StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA).to_vec().expect("legal");
+    let mut sequence = 2;
+    let mut asked = 0;
+    // An item that is updated all the time: its image is always some updates old when it comes.
+    loop {
+        bench.link(INSTANCE, &LinkDown::ItemStatus { key: named("IBM"), status: &waits });
+        for _ in 0..10 {
+            sequence += 1;
+            bench.stream(Kind::Update, sequence, 1, &update(&[(22, sequence as i64)]));
+        }
+        bench.took();
+        bench.image(1, sequence - 3, "IBM", &[(22, 1)]);
+        asked += 1;
+        match &bench.took()[..] {
+            [asked] if asked == "77: image IBM" => {}
+            [shown] => break assert_eq!(*shown, format!("2/9: refresh ok solicited 22={sequence}")),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((2..5).contains(&asked), "{asked}");
 }
 
 #[test]
@@ -373,4 +399,17 @@ fn images_are_asked_for_as_many_at_a_time_as_may_be_on_their_way() {
     assert_eq!(bench.took().last().map(String::as_str), Some("1/6,2/2: status closed suspect: delisted"));
     bench.after(Duration::from_millis(1));
     assert_eq!(bench.took(), ["77: image I4"]);
+}
+
+#[test]
+fn an_image_that_comes_after_the_item_was_cleared_is_taken() {
+    let mut bench = away();
+    bench.request(B, 9, "IBM");
+    let head = rwf::StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA);
+    let clear = rwf::StatusMsg { clear_cache: true, ..head }.to_vec().expect("legal");
+    bench.stream(Kind::Status, 3, 1, &clear);
+    bench.stream(Kind::Update, 4, 1, &update(&[(22, 4)]));
+    bench.took();
+    bench.image(1, 4, "IBM", &[(22, 4), (25, 1)]);
+    assert_eq!(bench.took(), ["2/9: refresh ok solicited 22=4 25=1"]);
 }
