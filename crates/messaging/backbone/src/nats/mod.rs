@@ -21,10 +21,13 @@ mod packet;
 mod socket;
 mod sources;
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::counters::Registry;
 use ::counters::table::{NatsCarrier, NatsConnection};
+use tokio::time::timeout;
 
 pub use self::config::{NatsConfig, NatsExposure};
 pub use inlet::NatsInlet;
@@ -48,6 +51,21 @@ impl NatsCounters {
         registry.register(labels, counters.connection.clone());
         counters
     }
+}
+
+/// Whether a server of NATS answers at an address without a secret, within a time.
+///
+/// # Errors
+/// None does, or it refuses; the error says why.
+pub fn look_for(server: &str, within: Duration) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match timeout(within, async_nats::connect(server)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(io::Error::other(socket::in_full(&error))),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+        }
+    })
 }
 
 /// How often what is silent or stuck is looked for, as a part of the keep-alive interval.

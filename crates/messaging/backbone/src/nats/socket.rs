@@ -570,7 +570,7 @@ async fn hand_on(shared: Arc<Shared>, number: u32, mut subscriber: Subscriber) {
 }
 
 /// An error with what it comes from.
-fn in_full(error: &dyn std::error::Error) -> String {
+pub(super) fn in_full(error: &dyn std::error::Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {
         let cause_text = cause.to_string();
