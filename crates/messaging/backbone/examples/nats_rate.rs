@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for _ in 0..RUNS {
             raw.push(of_client(&server, size, count)?);
             ours.push(of_backbone(&server, size, count)?);
+            eprintln!("{size:>6} {:>16.0} {:>16.0}", raw[raw.len() - 1], ours[ours.len() - 1]);
         }
         raw.sort_by(f64::total_cmp);
         ours.sort_by(f64::total_cmp);
@@ -52,7 +53,8 @@ fn of_client(server: &str, size: usize, count: u64) -> Result<f64, Box<dyn std::
         let runtime = runtime()?;
         std::thread::spawn(move || {
             runtime.block_on(async {
-                let client = async_nats::connect(server).await.expect("the server is there");
+                let options = async_nats::ConnectOptions::new().subscription_capacity(1 << 20);
+                let client = options.connect(server).await.expect("the server is there");
                 let mut subscriber = client.subscribe("rate.raw").await.expect("subscribed");
                 client.flush().await.expect("flushed");
                 is_there.store(true, Relaxed);

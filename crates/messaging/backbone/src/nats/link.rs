@@ -265,7 +265,7 @@ mod tests {
             while result.is_ok() && (steps < 60 || heard.len() < sent.len()) {
                 steps += 1;
                 assert!(steps < 20_000, "what waits is sent");
-                now = now + Duration::from_millis(rng.below(300));
+                now += Duration::from_millis(rng.below(300));
                 if steps < 60 {
                     let message: Vec<u8> = (0..rng.below(3_000)).map(|_| rng.next_u64() as u8).collect();
                     a.send(&message).expect("there is room");
@@ -298,7 +298,7 @@ mod tests {
             a.send(&message).expect("there is room");
         }
         let (mut heard, max) = (Vec::new(), 64 << 10);
-        let mut fill = |a: &mut Link, b: &mut Link, heard: &mut Vec<Vec<u8>>| {
+        let fill = |a: &mut Link, b: &mut Link, heard: &mut Vec<Vec<u8>>| {
             let mut bytes = 0;
             while let Some(packet) = a.next_packet(now, max).map(<[u8]>::to_vec) {
                 take(b, now, &packet, heard).expect("nothing is lost");

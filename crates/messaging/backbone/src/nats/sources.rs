@@ -241,15 +241,15 @@ mod tests {
         world.get(Kind::End, (1, 0, 1), b"");
         assert_eq!(world.get(Kind::End, (1, 0, 1), b""), Outcome::default(), "it is known");
         assert_eq!(world.heard(), ["0 new", "0 a", "1 new", "1 b", "0 ended"]);
-        world.now = world.now + SECOND / 2;
+        world.now += SECOND / 2;
         world.get(Kind::KeepAlive, (2, 0, 1), b"");
-        world.now = world.now + SECOND / 2;
+        world.now += SECOND / 2;
         world.expire();
         assert_eq!(world.heard(), [""; 0]);
         // It was opened anew, and the end before was lost.
         world.message((2, 1, 1), "c");
         assert!(world.message((2, 0, 2), "of before").is_late);
-        world.now = world.now + SECOND;
+        world.now += SECOND;
         world.expire();
         assert_eq!(world.heard(), ["1 ended", "2 new", "2 c", "2 ended"]);
         assert_eq!(world.sources.len(), 0);
