@@ -5,8 +5,8 @@ use market::p2ps::{SourceId, Topic};
 use net::{Ready, Registrar, Token};
 use units::{Nanos, Rng};
 
-use super::link::{Link, Over, Times};
-use super::packet::{self, Body, Head, Kind, Packet, Subjects, reason};
+use super::link::{Link, NO_ROOM, Over, Times};
+use super::packet::{self, ASSEMBLED_BYTES_MAX, Body, Head, Kind, Packet, Subjects, reason};
 use super::socket::Socket;
 use super::sources::{Found, Outcome, Sources};
 use super::{NatsConfig, NatsCounters, TICKS_IN_KEEP_ALIVE, TURN_PACKETS};
@@ -205,7 +205,13 @@ impl State {
             events.on_link_up(now, instance);
         }
         let deliver = |bytes: &[u8]| events.on_link_message(now, instance, bytes);
-        if let Err(Over(reason)) = open.link.receive(now, packet, bytes, deliver) {
+        let mut result = open.link.receive(now, packet, bytes, deliver);
+        if head.kind == Kind::Piece
+            && self.links.values().map(|open| open.link.assembled()).sum::<usize>() > ASSEMBLED_BYTES_MAX
+        {
+            result = Err(Over(NO_ROOM.to_owned()));
+        }
+        if let Err(Over(reason)) = result {
             if head.kind == Kind::End {
                 self.close(now, instance, events);
             } else {

@@ -22,6 +22,9 @@ const REPORT_BYTES: usize = WINDOW_BYTES / 4;
 /// Bytes that wait for the window; a link whose peer takes nothing is over when there are more.
 pub(super) const WAITING_BYTES_MAX: usize = 128 << 20;
 
+/// What is said of a link that would take more memory than is left for messages in pieces.
+pub(super) const NO_ROOM: &str = "too many long messages are under way at a time";
+
 /// Why a link is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Over(pub(super) String);
@@ -108,6 +111,11 @@ impl Link {
     /// Bytes that the other end is not known to have.
     pub(super) fn unsent(&self) -> usize {
         self.waiting_bytes + self.under_way_bytes
+    }
+
+    /// Bytes of a message that has not come in whole.
+    pub(super) fn assembled(&self) -> usize {
+        self.assembly.bytes()
     }
 
     /// Makes the next packet of at most `max` bytes, if something waits that may be sent now.

@@ -69,6 +69,6 @@ pub fn look_for(server: &str, within: Duration) -> io::Result<()> {
 }
 
 /// How often what is silent or stuck is looked for, as a part of the keep-alive interval.
-const TICKS_IN_KEEP_ALIVE: u32 = 4;
+const TICKS_IN_KEEP_ALIVE: u32 = 2;
 /// Most packets taken from the ring before others have a turn, and what they led to is sent.
 const TURN_PACKETS: usize = 4_096;

@@ -5,10 +5,10 @@ use market::distributor::PeerId;
 use net::{Ready, Registrar, Token};
 use units::{Nanos, Rng};
 
-use super::link::{Link, Over, Times};
+use super::link::{Link, NO_ROOM, Over, Times};
 use super::packet::{
-    self, Body, HEAD_BYTES, Head, Kind, MESSAGE_BYTES_MAX, PIECE_HEAD_BYTES, Packet, RECORD_HEAD_BYTES,
-    Subjects, append_record, piece_head, reason,
+    self, ASSEMBLED_BYTES_MAX, Body, HEAD_BYTES, Head, Kind, MESSAGE_BYTES_MAX, PIECE_HEAD_BYTES, Packet,
+    RECORD_HEAD_BYTES, Subjects, append_record, piece_head, reason,
 };
 use super::socket::Socket;
 use super::{NatsConfig, NatsCounters, TICKS_IN_KEEP_ALIVE, TURN_PACKETS};
@@ -261,7 +261,13 @@ impl NatsOutlet {
         };
         let (peer, events) = (open.peer, &mut self.events);
         let message = |bytes: &[u8]| events.push(OutletEvent::Message(peer, bytes.to_vec()));
-        if let Err(Over(reason)) = open.link.receive(now, packet, bytes, message) {
+        let mut result = open.link.receive(now, packet, bytes, message);
+        if head.kind == Kind::Piece
+            && self.links.values().map(|open| open.link.assembled()).sum::<usize>() > ASSEMBLED_BYTES_MAX
+        {
+            result = Err(Over(NO_ROOM.to_owned()));
+        }
+        if let Err(Over(reason)) = result {
             if !is_end {
                 self.say_over((head.origin, head.run), &reason);
             }

@@ -12,6 +12,8 @@ pub(super) const RECORD_HEAD_BYTES: usize = 4;
 pub(super) const PIECE_HEAD_BYTES: usize = 8;
 /// The longest message that is put together of pieces.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Bytes of all messages that one end puts together at a time.
+pub(super) const ASSEMBLED_BYTES_MAX: usize = 256 << 20;
 /// The longest reason of an end, bytes; the rest is left out.
 const REASON_BYTES_MAX: usize = 200;
 const VERSION: u8 = 1;
@@ -218,6 +220,11 @@ impl Assembly {
         self.bytes.extend_from_slice(piece);
         let is_whole = self.bytes.len() == self.total;
         Ok(is_whole.then(|| std::mem::take(self).bytes))
+    }
+
+    /// Bytes of the message that is begun.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Whether a message is begun. Messages that are whole do not come between its pieces.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use market::p2ps::SourceId;
 use units::Nanos;
 
-use super::packet::{Assembly, Body, Packet};
+use super::packet::{ASSEMBLED_BYTES_MAX, Assembly, Body, Packet};
 
 /// Streams that are followed at a time; those beyond are not heard.
 pub(super) const SOURCES_MAX: usize = 4_096;
@@ -46,6 +46,8 @@ struct Source {
 pub(super) struct Sources {
     found: HashMap<(u32, u64), Source>,
     next: u32,
+    /// Bytes of messages in pieces, or more: it is counted anew when it comes to matter.
+    assembled: usize,
 }
 
 impl Sources {
@@ -87,7 +89,25 @@ impl Sources {
             self.end(key, &mut handle);
             return Outcome::default();
         }
-        source.take(packet, &mut handle)
+        let outcome = source.take(packet, &mut handle);
+        if let Body::Piece { bytes, .. } = packet.body {
+            self.make_room(key, bytes.len());
+        }
+        outcome
+    }
+
+    /// Gives up the message of a source when all of them together take too much; the hole in its sequence tells.
+    fn make_room(&mut self, key: (u32, u64), bytes: usize) {
+        self.assembled += bytes;
+        if self.assembled > ASSEMBLED_BYTES_MAX {
+            self.assembled = self.found.values().map(|source| source.assembly.bytes()).sum();
+            if self.assembled > ASSEMBLED_BYTES_MAX
+                && let Some(source) = self.found.get_mut(&key)
+            {
+                self.assembled -= source.assembly.bytes();
+                source.assembly.reset();
+            }
+        }
     }
 
     fn end(&mut self, key: (u32, u64), handle: &mut impl FnMut(Found<'_>)) {
@@ -253,6 +273,21 @@ mod tests {
         world.expire();
         assert_eq!(world.heard(), ["1 ended", "2 new", "2 c", "2 ended"]);
         assert_eq!(world.sources.len(), 0);
+    }
+
+    #[test]
+    fn messages_that_never_end_do_not_fill_the_memory() {
+        let mut world = World::new();
+        let (total, piece) = (64 << 20, vec![7; 1 << 20]);
+        for number in 1..=60 {
+            for origin in 0..10 {
+                let body = [&piece_head(total, (number as usize - 1) << 20)[..], &piece].concat();
+                world.get(Kind::Piece, (origin, 0, number), &body);
+            }
+        }
+        let all: usize = world.sources.found.values().map(|source| source.assembly.bytes()).sum();
+        assert!((ASSEMBLED_BYTES_MAX / 2..=ASSEMBLED_BYTES_MAX).contains(&all), "{all}");
+        assert_eq!(world.message((3, 0, 61), "and it goes on").lost, 0);
     }
 
     #[test]
