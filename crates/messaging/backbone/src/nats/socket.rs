@@ -71,6 +71,10 @@ struct Shared {
     /// What the thread of the data wants to hear, and not any more.
     asked: Mutex<Vec<Asked>>,
     notices: Mutex<Vec<Notice>>,
+    /// The last error that comes again with each attempt.
+    last_error: Mutex<String>,
+    /// As configured, for what operators are told.
+    servers: String,
     /// Something was asked or published, or it is over.
     news: Notify,
     /// The server refuses this connection: another one is made, with files as they are now.
@@ -132,6 +136,8 @@ impl Socket {
             payload_max: AtomicUsize::new(usize::MAX),
             asked: Mutex::default(),
             notices: Mutex::new(config.exposed_files()),
+            last_error: Mutex::default(),
+            servers: config.servers.join(", "),
             news: Notify::new(),
             refused: Notify::new(),
             inbound: Mutex::new(inbound),
@@ -301,6 +307,16 @@ impl Shared {
         self.nudge();
     }
 
+    /// Reports an error that comes again with each attempt: once for each connection that was lost.
+    fn report_once(&self, text: String) {
+        let mut last = lock(&self.last_error);
+        if *last != text {
+            last.clone_from(&text);
+            drop(last);
+            self.report(true, text);
+        }
+    }
+
     fn set_connected(&self, is_connected: bool) {
         if self.is_connected.load(Relaxed) == is_connected {
             return;
@@ -309,6 +325,7 @@ impl Shared {
         if is_connected {
             self.counters.connects.inc();
             self.report(false, "connected to NATS".to_owned());
+            lock(&self.last_error).clear();
         } else {
             self.breaks.fetch_add(1, Release);
             self.report(true, "the connection to NATS is broken; another server is tried".to_owned());
@@ -327,9 +344,9 @@ impl Shared {
             }
             Event::ClientError(error) => {
                 self.counters.errors.inc();
-                let text = error.to_string();
-                self.report(true, format!("NATS: {text}{}", advice(&text)));
-                if !advice(&text).is_empty() {
+                let (text, advice) = (error.to_string(), advice(&error.to_string()));
+                self.report_once(format!("NATS at {}: {text}{advice}", self.servers));
+                if !advice.is_empty() {
                     self.refused.notify_one();
                 }
             }
@@ -407,8 +424,8 @@ impl Pump {
             Err(text) => {
                 self.shared.counters.errors.inc();
                 let advice = advice(&text);
-                let servers = self.config.servers.join(", ");
-                self.shared.report(true, format!("cannot connect to NATS at {servers}: {text}{advice}"));
+                let servers = &self.shared.servers;
+                self.shared.report_once(format!("cannot connect to NATS at {servers}: {text}{advice}"));
                 None
             }
         }
