@@ -20,6 +20,7 @@ needs=(
     "tcpdump tcpdump"
     "tshark tshark"
     "valgrind valgrind"
+    "nats-server nats-server"
     "javac default-jdk-headless"
     "mvn maven"
 )

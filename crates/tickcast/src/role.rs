@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use backbone::multicast::{MulticastInlet, MulticastOutlet};
-use backbone::{Inlet, Outlet};
+use backbone::nats::{NatsCounters, NatsInlet, NatsOutlet};
+use backbone::{BackboneCarrier, BackboneConfig, Inlet, Outlet};
 use counters::Registry;
 use daemon::{Described, Status, ThreadConfig, WaitConfig};
 use messaging::ContextCounters;
@@ -27,7 +28,18 @@ use crate::host::Stop;
 #[derive(Clone)]
 pub(crate) enum Carrier {
     Multicast,
+    Nats,
     InProcess(Hub),
+}
+
+impl Carrier {
+    /// The one that a daemon's configuration chooses.
+    pub(crate) fn of(config: &BackboneConfig) -> Carrier {
+        match config.carrier {
+            BackboneCarrier::Multicast => Carrier::Multicast,
+            BackboneCarrier::Nats => Carrier::Nats,
+        }
+    }
 }
 
 /// What a role needs beside its part of the configuration.
@@ -67,6 +79,12 @@ fn carried(
             let (seed, now) = (clock::seed(), clock::monotonic());
             check_window(role.config);
             let outlet = MulticastOutlet::new(config, registrar, CARRIER, seed, now, counters)?;
+            distribute(role, providers, poller, outlet, ready)
+        }
+        Carrier::Nats => {
+            let counters = NatsCounters::registered(role.registry, &[("role", "source_distributor")]);
+            let (config, at) = (&role.config.backbone.nats, (poller.registrar(), CARRIER_WAKER));
+            let outlet = NatsOutlet::new(config, at, spins(thread), clock::seed(), counters)?;
             distribute(role, providers, poller, outlet, ready)
         }
         Carrier::InProcess(hub) => {
@@ -191,6 +209,12 @@ fn fed(role: &Surroundings<'_>, ready: impl FnOnce(Described) -> Result<(), Fail
             let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
             let inlet = MulticastInlet::new(config, registrar, CARRIER, seed, now, counters)?;
+            serve(role, &feeding, poller, inlet, ready)
+        }
+        Carrier::Nats => {
+            let counters = NatsCounters::registered(role.registry, &[("role", "p2ps")]);
+            let (config, at) = (&role.config.backbone.nats, (poller.registrar(), CARRIER_WAKER));
+            let inlet = NatsInlet::new(config, at, spins(thread), clock::seed(), counters)?;
             serve(role, &feeding, poller, inlet, ready)
         }
         Carrier::InProcess(hub) => {

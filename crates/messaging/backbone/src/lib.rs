@@ -58,13 +58,15 @@
 //! | carrier | streams | links |
 //! |---|---|---|
 //! | [`multicast`] | topics on LBT-RM | TCP to the instance's request port |
+//! | [`nats`] | subjects on servers of NATS | numbered packets between two inboxes |
 //! | [`inprocess`] | a ring for each server | a ring each way |
 
 pub mod inprocess;
 pub mod multicast;
+pub mod nats;
 mod security;
 
-pub use security::{BackboneConfig, Exposure, exposure};
+pub use security::{BackboneCarrier, BackboneConfig, Exposure, exposure};
 
 use std::io;
 use std::time::Duration;

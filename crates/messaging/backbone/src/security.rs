@@ -8,11 +8,25 @@ use std::fmt;
 use config::Complaint;
 use messaging::{LbtrmConfig, LbtruConfig, MessagingConfig, TcpConfig, TopicResolutionConfig, Transport};
 
+use crate::nats::NatsConfig;
+
+config::choice! {
+    /// What carries the backbone.
+    pub enum BackboneCarrier {
+        /// Reliable multicast, with links over TCP.
+        Multicast = "multicast",
+        /// Servers of NATS, where there is no multicast.
+        Nats = "nats",
+    }
+}
+
 config::section! {
-    /// Keys and certificates of the backbone between source distributors and P2PSs, the same on all of them. Without,
-    /// everybody who reaches its network takes part (`docs/backbone-security.md`). Changed files are used within
-    /// seconds.
+    /// The backbone between source distributors and P2PSs: what carries it, and its keys and certificates, the same on
+    /// all of them. Without keys, everybody who reaches its network takes part (`docs/backbone-security.md`). Changed
+    /// files are used within seconds. Keys and certificates of this section are those of multicast; NATS has its own.
     pub struct BackboneConfig {
+        /// What carries it.
+        carrier: BackboneCarrier = BackboneCarrier::Multicast;
         /// Certificate (PEM) that this daemon shows on links, followed by those between it and its authority. Links are
         /// then encrypted, and both ends have to show one.
         certificate_file: Option<String> = None, length 1..=4_096;
@@ -33,6 +47,8 @@ config::section! {
         /// Links are secured and streams are not encrypted on purpose: everybody who reaches the network reads all
         /// updates.
         readable_streams: bool = false;
+        /// NATS.
+        nats: NatsConfig;
     }
     check = BackboneConfig::check;
 }
@@ -99,10 +115,47 @@ impl BackboneConfig {
                 Complaint::new(["peer_names"], "names are those of certificates: set certificate_file too"),
             ),
         ];
-        let mut found: Vec<Complaint> =
-            faults.into_iter().filter_map(|(is_found, fault)| is_found.then_some(fault)).collect();
+        let mut found: Vec<Complaint> = self.check_carrier();
+        found.extend(faults.into_iter().filter_map(|(is_found, fault)| is_found.then_some(fault)));
         found.extend(messaging::check_peer_names("peer_names", &self.peer_names));
         if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    /// Each carrier has its own protection: what does not protect the one that is chosen is refused.
+    fn check_carrier(&self) -> Vec<Complaint> {
+        let keys = [
+            ("certificate_file", self.certificate_file.is_some()),
+            ("key_file", self.key_file.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+            ("peer_names", !self.peer_names.is_empty()),
+            ("encryption_key_file", self.encryption_key_file.is_some()),
+            ("authentication_key_file", self.authentication_key_file.is_some()),
+            ("readable_streams", self.readable_streams),
+        ];
+        let servers = self.nats.servers.len();
+        match self.carrier {
+            BackboneCarrier::Multicast if servers > 0 => vec![Complaint::new(
+                ["carrier", "nats.servers"],
+                "servers of NATS are given and the carrier is multicast: set carrier = \"nats\" too, or leave them out",
+            )],
+            BackboneCarrier::Multicast => Vec::new(),
+            BackboneCarrier::Nats => {
+                let none = Complaint::new(
+                    ["carrier", "nats.servers"],
+                    "the carrier is NATS and no server is given: set nats.servers = [\"nats://HOST:4222\"]",
+                );
+                let of_multicast = keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| {
+                    Complaint::new(
+                        ["carrier", key],
+                        format!(
+                            "{key} is for multicast and protects nothing over NATS: leave it out, and set nats.tls, \
+                             nats.ca_file, nats.credentials_file or others of nats"
+                        ),
+                    )
+                });
+                (servers == 0).then_some(none).into_iter().chain(of_multicast).collect()
+            }
+        }
     }
 
     /// Whether anything is set.
@@ -277,6 +330,28 @@ mod tests {
         for config in [none(), whole(), readable, unsigned] {
             assert_eq!(config.check(), Ok(()), "{config:?}");
         }
+    }
+
+    #[test]
+    fn keys_that_do_not_protect_the_carrier_are_refused() {
+        let servers = NatsConfig { servers: vec!["nats://a:4222".to_owned()], ..NatsConfig::default() };
+        let nats = |base: BackboneConfig| BackboneConfig {
+            carrier: BackboneCarrier::Nats,
+            nats: servers.clone(),
+            ..base
+        };
+        assert_eq!(nats(BackboneConfig::default()).check(), Ok(()));
+        let found = format!("{:?}", nats(whole()).check().expect_err("keys of multicast"));
+        for key in ["certificate_file", "key_file", "ca_file", "peer_names", "encryption_key_file"] {
+            assert!(
+                found.contains(&format!("{key} is for multicast and protects nothing over NATS")),
+                "{found}"
+            );
+        }
+        let none = BackboneConfig { carrier: BackboneCarrier::Nats, ..BackboneConfig::default() };
+        assert!(format!("{:?}", none.check()).contains("no server is given"));
+        let other = BackboneConfig { nats: servers.clone(), ..BackboneConfig::default() };
+        assert!(format!("{:?}", other.check()).contains("the carrier is multicast"));
     }
 
     #[test]

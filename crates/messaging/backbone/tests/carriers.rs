@@ -1,81 +1,23 @@
 //! One suite for all carriers: what an outlet and an inlet promise each other.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use market::distributor::PeerId;
-use market::p2ps::{SourceId, Topic};
+use market::p2ps::SourceId;
 use messaging::{ContextCounters, LbtrmConfig, MessagingConfig, TopicResolutionConfig};
 use net::{Poller, Token, clock};
 use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use tickcast_backbone::multicast::{MulticastInlet, MulticastOutlet};
-use tickcast_backbone::{Inlet, InletCommand, InletEvents, Outlet, OutletEvent};
-use units::Nanos;
+use tickcast_backbone::nats::{NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
+use tickcast_backbone::{Inlet, InletCommand, Outlet};
 
-/// What one side has heard, in words.
-#[derive(Default)]
-struct Heard(VecDeque<String>);
+mod servers;
+mod sides;
 
-impl Heard {
-    fn note(&mut self, words: String) {
-        self.0.push_back(words);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    if bytes.len() > 40 {
-        format!("{} bytes", bytes.len())
-    } else {
-        String::from_utf8_lossy(bytes).into_owned()
-    }
-}
-
-impl Heard {
-    fn note_all(&mut self, events: Vec<OutletEvent>) {
-        for event in events {
-            self.note(match event {
-                OutletEvent::Connected(peer) => format!("peer {} connected", peer.0),
-                OutletEvent::Message(peer, bytes) => format!("peer {}: {}", peer.0, text(&bytes)),
-                OutletEvent::Closed(peer, _) => format!("peer {} closed", peer.0),
-                OutletEvent::Notice(notice) => notice.text,
-            });
-        }
-    }
-}
-
-impl InletEvents for Heard {
-    fn on_source(&mut self, _: Nanos, source: SourceId, topic: Topic<'_>, _: u64) {
-        self.note(match topic {
-            Topic::Directory => format!("source {} directory", source.0),
-            Topic::Service(name) => format!("source {} service {name}", source.0),
-        });
-    }
-    fn on_source_ended(&mut self, _: Nanos, source: SourceId) {
-        self.note(format!("source {} ended", source.0));
-    }
-    fn on_stream_message(&mut self, _: Nanos, source: SourceId, bytes: &[u8]) {
-        self.note(format!("stream {}: {}", source.0, text(bytes)));
-    }
-    fn on_link_up(&mut self, _: Nanos, instance: u64) {
-        self.note(format!("link {instance} up"));
-    }
-    fn on_link_down(&mut self, _: Nanos, instance: u64) {
-        self.note(format!("link {instance} down"));
-    }
-    fn on_link_message(&mut self, _: Nanos, instance: u64, bytes: &[u8]) {
-        self.note(format!("link {instance}: {}", text(bytes)));
-    }
-}
-
-/// How the suite gets the two sides of a carrier.
-trait Carrier {
-    type Outlet: Outlet;
-    type Inlet: Inlet;
-    fn outlet(&self, poller: &Poller) -> io::Result<Self::Outlet>;
-    fn inlet(&self, poller: &Poller) -> io::Result<Self::Inlet>;
-}
+use servers::NatsServer;
+use sides::{Carrier, Distributor, Server, next};
 
 impl Carrier for Hub {
     type Outlet = InProcessOutlet;
@@ -101,6 +43,24 @@ impl Carrier for MessagingConfig {
     }
 }
 
+impl Carrier for NatsServer {
+    type Outlet = NatsOutlet;
+    type Inlet = NatsInlet;
+    fn outlet(&self, poller: &Poller) -> io::Result<NatsOutlet> {
+        let (config, at) = (nats_config(self), (poller.registrar(), Token(1)));
+        NatsOutlet::new(&config, at, false, clock::seed(), NatsCounters::default())
+    }
+    fn inlet(&self, poller: &Poller) -> io::Result<NatsInlet> {
+        let (config, at) = (nats_config(self), (poller.registrar(), Token(1)));
+        NatsInlet::new(&config, at, false, clock::seed(), NatsCounters::default())
+    }
+}
+
+/// A machine that is busy elsewhere ends nothing.
+fn nats_config(server: &NatsServer) -> NatsConfig {
+    NatsConfig { servers: vec![server.url()], timeout_ms: 60_000, ..NatsConfig::default() }
+}
+
 fn multicast(test: u8) -> MessagingConfig {
     let port = 20_000 + (std::process::id() % 10_000) as u16;
     MessagingConfig {
@@ -119,74 +79,6 @@ fn multicast(test: u8) -> MessagingConfig {
             ..LbtrmConfig::default()
         },
         ..MessagingConfig::default()
-    }
-}
-
-struct Distributor<O> {
-    outlet: O,
-    poller: Poller,
-    heard: Heard,
-}
-
-struct Server<I> {
-    inlet: I,
-    poller: Poller,
-    heard: Heard,
-}
-
-const TURN: Duration = Duration::from_millis(1);
-
-impl<O: Outlet> Distributor<O> {
-    fn new<C: Carrier<Outlet = O>>(carrier: &C) -> Distributor<O> {
-        let poller = Poller::new().expect("a descriptor is free");
-        Distributor { outlet: carrier.outlet(&poller).expect("it starts"), poller, heard: Heard::default() }
-    }
-
-    fn turn(&mut self) {
-        let mut events = Vec::new();
-        self.outlet.on_wakeup(clock::monotonic(), &mut events);
-        let ready: Vec<_> = self.poller.wait(Some(TURN)).expect("the poller works").collect();
-        for one in ready {
-            self.outlet.on_ready(clock::monotonic(), one, &mut events);
-        }
-        self.heard.note_all(events);
-        self.outlet.flush(clock::monotonic());
-    }
-}
-
-impl<I: Inlet> Server<I> {
-    fn new<C: Carrier<Inlet = I>>(carrier: &C) -> Server<I> {
-        let poller = Poller::new().expect("a descriptor is free");
-        Server { inlet: carrier.inlet(&poller).expect("it starts"), poller, heard: Heard::default() }
-    }
-
-    fn turn(&mut self) {
-        self.inlet.on_wakeup(clock::monotonic(), &mut self.heard);
-        let ready: Vec<_> = self.poller.wait(Some(TURN)).expect("the poller works").collect();
-        for one in ready {
-            self.inlet.on_ready(clock::monotonic(), one, &mut self.heard);
-        }
-        self.inlet.flush(clock::monotonic());
-    }
-
-    fn execute(&mut self, command: InletCommand) {
-        self.inlet.execute(clock::monotonic(), command, &mut self.heard);
-    }
-}
-
-/// Runs both until something is heard, and returns it.
-fn next<O: Outlet, I: Inlet>(
-    distributor: &mut Distributor<O>,
-    server: &mut Server<I>,
-    of_server: bool,
-) -> String {
-    loop {
-        let heard = if of_server { &mut server.heard } else { &mut distributor.heard };
-        if let Some(words) = heard.0.pop_front() {
-            return words;
-        }
-        distributor.turn();
-        server.turn();
     }
 }
 
@@ -255,6 +147,11 @@ fn multicast_carries_streams_and_links() {
 }
 
 #[test]
+fn nats_carries_streams_and_links() {
+    streams_and_links(&NatsServer::new(&[]));
+}
+
+#[test]
 fn a_process_carries_streams_and_links() {
     streams_and_links(&Hub::new());
 }
@@ -265,6 +162,11 @@ fn multicast_keeps_services_apart() {
 }
 
 #[test]
+fn nats_keeps_services_apart() {
+    an_unsubscribed_service_is_not_heard(&NatsServer::new(&[]));
+}
+
+#[test]
 fn a_process_keeps_services_apart() {
     an_unsubscribed_service_is_not_heard(&Hub::new());
 }
@@ -272,6 +174,11 @@ fn a_process_keeps_services_apart() {
 #[test]
 fn multicast_tells_the_end_of_an_instance() {
     the_end_of_an_instance_is_told(&multicast(3));
+}
+
+#[test]
+fn nats_tells_the_end_of_an_instance() {
+    the_end_of_an_instance_is_told(&NatsServer::new(&[]));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `tickcast source-distributor`, `tickcast p2ps` and `tickcast resolver`: one role, one process.
 
+use backbone::BackboneCarrier;
 use daemon::Described;
 
 use crate::config::{ConfigArgs, RootConfig};
@@ -56,7 +57,7 @@ fn run(
     let surroundings = Surroundings {
         config: &config,
         dictionary,
-        carrier: Carrier::Multicast,
+        carrier: Carrier::of(&config.backbone),
         registry: &registry,
         stop: &stop,
     };
@@ -83,9 +84,18 @@ fn lack_of_descriptors(connections: &[(&'static str, u32)], share: u64) -> Optio
 
 /// What of the backbone is open to whom it should not be. Its context warns of files of keys that others can read.
 fn warn_of_open_doors(config: &RootConfig) {
-    let exposure = backbone::exposure(&config.backbone_context());
-    if !exposure.is_none() {
-        tracing::warn!("{exposure} (docs/backbone-security.md)");
+    match config.backbone.carrier {
+        BackboneCarrier::Multicast => {
+            let exposure = backbone::exposure(&config.backbone_context());
+            if !exposure.is_none() {
+                tracing::warn!("{exposure} (docs/backbone-security.md)");
+            }
+        }
+        BackboneCarrier::Nats => {
+            if let Some(exposure) = config.backbone.nats.exposure() {
+                tracing::warn!("{exposure} (docs/guides/nats.md)");
+            }
+        }
     }
 }
 

@@ -57,9 +57,12 @@ pub(crate) struct DemoArgs {
     /// HTTP port for operators: /health, /metrics, /status.
     #[arg(long, value_name = "PORT", default_value_t = 14080, value_parser = clap::value_parser!(u16).range(1..))]
     admin_port: u16,
-    /// What carries the backbone: reliable multicast on the loopback interface, or memory.
+    /// What carries the backbone: reliable multicast on the loopback interface, a server of NATS, or memory.
     #[arg(long, value_enum, default_value = "multicast")]
     backbone: Backbone,
+    /// Server of NATS, with --backbone nats.
+    #[arg(long, value_name = "URL", default_value = "nats://127.0.0.1:4222")]
+    nats_server: String,
     /// Adds a client that reads for 10 s, stands still for 20 s or more, and so on, and says what becomes of it.
     #[arg(long)]
     slow_reader: bool,
@@ -68,6 +71,7 @@ pub(crate) struct DemoArgs {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Backbone {
     Multicast,
+    Nats,
     InProcess,
 }
 
@@ -112,6 +116,10 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
 
     let carrier = match args.backbone {
         Backbone::Multicast => Carrier::Multicast,
+        Backbone::Nats => {
+            look_for_nats(&args.nats_server)?;
+            Carrier::Nats
+        }
         Backbone::InProcess => Carrier::InProcess(Hub::new()),
     };
     let start = |name: &'static str, role: Role| {
@@ -210,10 +218,23 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     if args.slow_reader {
         slow_reader::configure(&mut config.p2ps);
     }
+    config.backbone.nats.servers = vec![args.nats_server.clone()];
+    // As with multicast, a demo on other ports keeps to itself.
+    config.backbone.nats.prefix = format!("tickcast-demo.{}", args.rssl_port);
     // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
     let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
     config.messaging.resolver.multicast_port = resolver_port as u16;
     Ok(config)
+}
+
+/// A demo whose backbone is not there would show nothing, and not say why.
+fn look_for_nats(server: &str) -> Result<(), Failure> {
+    backbone::nats::look_for(server, Duration::from_secs(3)).map_err(|error| {
+        Failure::Run(format!(
+            "no server of NATS answers at {server}: {error}\nStart one with `nats-server` (Debian: apt-get install \
+             nats-server; Docker: docker run -p 4222:4222 nats), or name another with --nats-server URL."
+        ))
+    })
 }
 
 /// The recordings that come with the project.
@@ -242,6 +263,7 @@ fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::
             "reliable multicast {}:{} on {}",
             multicast.lbtrm.multicast_address, multicast.lbtrm.destination_port, multicast.interface
         ),
+        Backbone::Nats => format!("NATS at {}", args.nats_server),
         Backbone::InProcess => "memory".to_owned(),
     };
     let repeat = if args.repeat { ", again and again" } else { ", then the final images stay" };

@@ -6,6 +6,7 @@ mod notices;
 mod outlet;
 
 pub use inlet::MulticastInlet;
+pub(crate) use notices::Limit;
 pub use outlet::MulticastOutlet;
 
 use std::io;

@@ -87,14 +87,14 @@ pub(super) const FAULTS_MAX: u32 = 10;
 
 /// Lets some faults through in an interval, and says with the next one how many were left out.
 #[derive(Default)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     since: Nanos,
     count: u32,
     left_out: u64,
 }
 
 impl Limit {
-    pub(super) fn admit(&mut self, now: Nanos, mut notice: Notice) -> Option<Notice> {
+    pub(crate) fn admit(&mut self, now: Nanos, mut notice: Notice) -> Option<Notice> {
         if !notice.is_fault {
             return Some(notice);
         }

@@ -1,0 +1,365 @@
+//! The backbone over NATS where something goes wrong: servers that die, refuse or take little, peers that are silent or
+//! lie, threads that do not keep up. `carriers.rs` has what all carriers do.
+
+use std::io;
+use std::time::Duration;
+
+use async_nats::Client;
+use futures_util::StreamExt;
+use market::p2ps::SourceId;
+use net::{Poller, Token, clock};
+use tickcast_backbone::nats::{NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
+use tickcast_backbone::{InletCommand, Outlet};
+
+mod servers;
+mod sides;
+
+use servers::NatsServer;
+use sides::{Carrier, Distributor, Server, next};
+
+/// A carrier whose counters are looked at.
+struct Counted {
+    config: NatsConfig,
+    outlet: NatsCounters,
+    inlet: NatsCounters,
+}
+
+impl Counted {
+    fn new(server: &NatsServer) -> Counted {
+        Counted::with(NatsConfig { servers: vec![server.url()], timeout_ms: 60_000, ..NatsConfig::default() })
+    }
+
+    fn with(config: NatsConfig) -> Counted {
+        Counted { config, outlet: NatsCounters::default(), inlet: NatsCounters::default() }
+    }
+
+    fn both(&self) -> (Distributor<NatsOutlet>, Server<NatsInlet>) {
+        (Distributor::new(self), Server::new(self))
+    }
+}
+
+impl Carrier for Counted {
+    type Outlet = NatsOutlet;
+    type Inlet = NatsInlet;
+    fn outlet(&self, poller: &Poller) -> io::Result<NatsOutlet> {
+        let at = (poller.registrar(), Token(1));
+        NatsOutlet::new(&self.config, at, false, clock::seed(), self.outlet.clone())
+    }
+    fn inlet(&self, poller: &Poller) -> io::Result<NatsInlet> {
+        let at = (poller.registrar(), Token(1));
+        NatsInlet::new(&self.config, at, false, clock::seed(), self.inlet.clone())
+    }
+}
+
+type Both<'a> = (&'a mut Distributor<NatsOutlet>, &'a mut Server<NatsInlet>);
+
+/// Both sides turn until something holds.
+fn until((d, s): Both<'_>, mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        d.turn();
+        s.turn();
+    }
+}
+
+/// Takes what one side hears until it hears this; returns what came before.
+fn hear_until((d, s): Both<'_>, of_server: bool, expected: &str) -> Vec<String> {
+    let mut before = Vec::new();
+    loop {
+        match next(d, s, of_server) {
+            words if words == expected => return before,
+            words => before.push(words),
+        }
+    }
+}
+
+/// Publishes packets as a stranger would.
+struct Stranger {
+    runtime: tokio::runtime::Runtime,
+    client: Client,
+}
+
+impl Stranger {
+    fn new(server: &NatsServer) -> Stranger {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let client = runtime.block_on(async_nats::connect(server.url())).expect("the server is there");
+        Stranger { runtime, client }
+    }
+
+    fn publish(&self, subject: &str, packets: impl IntoIterator<Item = Vec<u8>>) {
+        self.runtime.block_on(async {
+            for packet in packets {
+                self.client.publish(subject.to_owned(), packet.into()).await.expect("it is sent");
+            }
+            self.client.flush().await.expect("it is there");
+        });
+    }
+}
+
+/// A packet by the page of the protocol.
+fn packet(kind: u8, [origin, run, number, taken]: [u64; 4], body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![1, kind, 0, 0];
+    [origin, run, number, taken].iter().for_each(|value| bytes.extend(value.to_be_bytes()));
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+const MESSAGE_A: &[u8] = &[0, 0, 0, 1, b'a'];
+
+#[test]
+fn a_server_that_dies_breaks_links_and_all_goes_on_with_the_next() {
+    let mut server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    d.outlet.publish_directory(clock::monotonic(), b"", b"before");
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: before");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    hear_until((&mut d, &mut s), true, "link 5 up");
+    assert_eq!(next(&mut d, &mut s, false), "peer 1 connected");
+    server.restart();
+    // Each side notices by itself, and says so.
+    hear_until((&mut d, &mut s), true, "link 5 down");
+    hear_until((&mut d, &mut s), false, "peer 1 closed");
+    // What is published meanwhile is lost, and counted.
+    let mut lost = 0;
+    until((&mut d, &mut s), || {
+        lost = carrier.inlet.carrier.packets_lost.get();
+        [&carrier.outlet, &carrier.inlet].iter().all(|of| of.connection.connected.get() == 1)
+            && carrier.inlet.connection.connects.get() == 2
+    });
+    d.outlet.publish_directory(clock::monotonic(), b"", b"after");
+    hear_until((&mut d, &mut s), true, "stream 0: after");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    hear_until((&mut d, &mut s), true, "link 5 up");
+    d.outlet.to_peer(market::distributor::PeerId(2), b"again");
+    hear_until((&mut d, &mut s), true, "link 5: again");
+    let (of_outlet, of_inlet) = (&carrier.outlet.carrier, &carrier.inlet.carrier);
+    assert_eq!((of_outlet.links_opened.get(), of_outlet.links_closed.get()), (2, 1));
+    assert_eq!((of_inlet.links_opened.get(), of_inlet.links_closed.get(), of_inlet.sources.get()), (2, 1, 1));
+    assert!(of_outlet.packets_sent.get() > 0 && of_outlet.bytes_sent.get() > 0);
+    assert!(of_inlet.packets_rcved.get() > 0 && of_inlet.bytes_rcved.get() > 0);
+    // Before the first connection nothing is sent.
+    assert!(of_outlet.packets_unconnected.get() > 0);
+}
+
+#[test]
+fn a_server_that_stands_still_blocks_the_outlet_and_nothing_waits_for_ever() {
+    let mut server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    server.stop();
+    while !d.outlet.is_blocked() {
+        d.outlet.publish_directory(clock::monotonic(), b"", &[0; 50_000]);
+        d.outlet.flush(clock::monotonic());
+    }
+    server.kill();
+    until((&mut d, &mut s), || carrier.outlet.connection.packets_refused.get() > 0);
+    server.start();
+    until((&mut d, &mut s), || {
+        [&carrier.outlet, &carrier.inlet].iter().all(|of| of.connection.connects.get() == 2)
+    });
+    while d.outlet.is_blocked() {
+        d.turn();
+        s.turn();
+    }
+    d.outlet.publish_directory(clock::monotonic(), b"", b"after");
+    hear_until((&mut d, &mut s), true, "stream 0: after");
+}
+
+#[test]
+fn a_server_that_takes_short_messages_gets_long_ones_in_pieces() {
+    let folder = testkit::Folder::new();
+    let file = folder.put("nats.conf", "max_payload: 2048\n");
+    let server = NatsServer::new(&["-c", &file.display().to_string()]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    d.outlet.publish_directory(clock::monotonic(), b"head", &[7; 100_000]);
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: 100004 bytes");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    assert_eq!(next(&mut d, &mut s, true), "link 5 up");
+    s.execute(InletCommand::Send { instance: 5, bytes: vec![1; 50_000] });
+    assert_eq!(hear_until((&mut d, &mut s), false, "peer 1: 50000 bytes"), ["peer 1 connected"]);
+    d.outlet.to_peer(market::distributor::PeerId(1), &[1; 3_000_000]);
+    assert_eq!(next(&mut d, &mut s, true), "link 5: 3000000 bytes");
+    assert_eq!(carrier.outlet.connection.packets_refused.get(), 0);
+}
+
+#[test]
+fn images_for_a_peer_wait_for_its_window_and_all_of_them_arrive() {
+    let server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    assert_eq!(next(&mut d, &mut s, true), "link 5 up");
+    let peer = market::distributor::PeerId(1);
+    for count in 0..400 {
+        d.outlet.to_peer(peer, &vec![count as u8; 100_000 + count]);
+    }
+    assert!(d.outlet.is_full(peer));
+    for count in 0..400 {
+        assert_eq!(next(&mut d, &mut s, true), format!("link 5: {} bytes", 100_000 + count));
+    }
+    assert_eq!(carrier.inlet.carrier.links_closed.get(), 0);
+    while d.outlet.is_full(peer) {
+        d.turn();
+        s.turn();
+    }
+}
+
+#[test]
+fn a_thread_that_does_not_keep_up_loses_packets_and_they_are_counted() {
+    let server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    // More than its ring holds, while it stands still.
+    while carrier.inlet.connection.packets_unread.get() == 0 {
+        d.outlet.publish_directory(clock::monotonic(), b"", &[0; 50_000]);
+        d.turn();
+    }
+    while d.outlet.is_blocked() {
+        d.turn();
+    }
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    until((&mut d, &mut s), || carrier.inlet.carrier.packets_lost.get() > 0);
+    d.outlet.publish_directory(clock::monotonic(), b"", b"after");
+    hear_until((&mut d, &mut s), true, "stream 0: after");
+    assert_eq!(carrier.inlet.carrier.packets_lost.get(), carrier.inlet.connection.packets_unread.get());
+}
+
+#[test]
+fn a_source_distributor_that_is_silent_is_gone() {
+    let server = NatsServer::new(&[]);
+    let config = NatsConfig {
+        servers: vec![server.url()],
+        keep_alive_ms: 100,
+        timeout_ms: 2_000,
+        ..NatsConfig::default()
+    };
+    let carrier = Counted::with(config);
+    let (mut d, mut s) = carrier.both();
+    hear_until((&mut d, &mut s), true, "source 0 directory");
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    hear_until((&mut d, &mut s), true, "link 5 up");
+    // It does not turn any more.
+    let mut heard = Vec::new();
+    while heard.len() < 2 {
+        s.turn();
+        heard.extend(s.heard.words.drain(..));
+    }
+    heard.sort();
+    assert_eq!(heard, ["link 5 down", "source 0 ended"]);
+    // It turns again, and has heard nothing either.
+    hear_until((&mut d, &mut s), false, "peer 1 closed");
+    hear_until((&mut d, &mut s), true, "source 1 directory");
+}
+
+#[test]
+fn what_strangers_send_is_dropped_and_counted() {
+    let server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    let stranger = Stranger::new(&server);
+    let (of_outlet, of_inlet) = (&carrier.outlet.carrier, &carrier.inlet.carrier);
+    // No packets, and packets that do not belong there.
+    let garbage =
+        [vec![], vec![0; 5], vec![0xFF; 1_000], packet(1, [1, 2, 0, 0], MESSAGE_A), packet(6, [1; 4], b"")];
+    stranger.publish("tickcast.directory", garbage.clone());
+    stranger.publish("tickcast.query", garbage);
+    until((&mut d, &mut s), || {
+        of_inlet.packets_malformed.get() == 5 && of_outlet.packets_malformed.get() == 5
+    });
+    // A message twice is one message.
+    stranger.publish("tickcast.directory", vec![packet(1, [77, 0, 9, 0], MESSAGE_A); 3]);
+    assert_eq!(next(&mut d, &mut s, true), "source 1 directory");
+    assert_eq!(next(&mut d, &mut s, true), "stream 1: a");
+    until((&mut d, &mut s), || of_inlet.packets_late.get() == 2);
+    // More sources and links than there is room for.
+    stranger.publish("tickcast.directory", (1_000..5_200).map(|origin| packet(3, [origin, 0, 0, 0], b"")));
+    until((&mut d, &mut s), || of_inlet.sources_refused.get() >= 4_200 + 2 - 4_096);
+    let listen = async {
+        let subscribed = stranger.client.subscribe("tickcast.inbox.>").await.expect("subscribed");
+        stranger.client.flush().await.expect("it is there");
+        subscribed
+    };
+    let mut subscribed = stranger.runtime.block_on(listen);
+    s.execute(InletCommand::Connect { instance: 5, directory: SourceId(0) });
+    hear_until((&mut d, &mut s), true, "link 5 up");
+    let opening = stranger.runtime.block_on(subscribed.next()).expect("the link was opened");
+    let inbox = opening.subject.to_string();
+    stranger.publish(&inbox, (1..=1_100).map(|origin| packet(6, [origin, 1, 0, 0], b"")));
+    until((&mut d, &mut s), || of_outlet.links_refused.get() == 1_100 + 1 - 1_024);
+    assert_eq!(of_outlet.links_opened.get(), 1_024);
+    // The others go on.
+    d.outlet.publish_directory(clock::monotonic(), b"", b"alive");
+    hear_until((&mut d, &mut s), true, "stream 0: alive");
+}
+
+#[test]
+fn a_server_that_refuses_is_told_with_what_to_do() {
+    let server = NatsServer::new(&["--user", "tickcast", "--pass", "secret"]);
+    let carrier = Counted::new(&server);
+    let (mut d, mut s) = carrier.both();
+    while s.heard.notices.is_empty() {
+        d.turn();
+        s.turn();
+    }
+    let said = &s.heard.notices[0];
+    assert!(said.starts_with("cannot connect to NATS at nats://127.0.0.1:"), "{said}");
+    assert!(said.contains("Look at backbone.nats.user, password_file"), "{said}");
+    assert!(carrier.inlet.connection.errors.get() > 0);
+    drop((d, s));
+    let folder = testkit::Folder::new();
+    let file = folder.put("password", "secret\n");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("it is ours");
+    let config = NatsConfig {
+        user: Some("tickcast".to_owned()),
+        password_file: Some(file.display().to_string()),
+        ..carrier.config.clone()
+    };
+    let carrier = Counted::with(config);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+}
+
+#[test]
+fn systems_with_other_prefixes_do_not_hear_each_other() {
+    let server = NatsServer::new(&[]);
+    let carrier = Counted::new(&server);
+    let other = Counted::with(NatsConfig { prefix: "other.site".to_owned(), ..carrier.config.clone() });
+    let (mut d, mut s) = carrier.both();
+    let (mut other_d, mut other_s) = other.both();
+    assert_eq!(next(&mut other_d, &mut other_s, true), "source 0 directory");
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    other_d.outlet.publish_directory(clock::monotonic(), b"", b"of the other");
+    assert_eq!(next(&mut other_d, &mut other_s, true), "stream 0: of the other");
+    d.outlet.publish_directory(clock::monotonic(), b"", b"own");
+    assert_eq!(next(&mut d, &mut s, true), "stream 0: own");
+}
+
+#[test]
+fn sides_without_anything_to_say_let_each_other_sleep() {
+    let server = NatsServer::new(&[]);
+    let config = NatsConfig {
+        servers: vec![server.url()],
+        keep_alive_ms: 20_000,
+        timeout_ms: 60_000,
+        ..NatsConfig::default()
+    };
+    let carrier = Counted::with(config);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    // What is under way arrives.
+    for _ in 0..200 {
+        d.turn();
+        s.turn();
+    }
+    assert_eq!(s.poller.wait(Some(Duration::ZERO)).expect("the poller works").count(), 0);
+    d.outlet.publish_directory(clock::monotonic(), b"", b"news");
+    d.outlet.flush(clock::monotonic());
+    assert_eq!(s.poller.wait(None).expect("the poller works").count(), 1, "but news wake it");
+}

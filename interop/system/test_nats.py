@@ -1,0 +1,221 @@
+"""NATS as the backbone: each role and each server dies under load, a cluster loses one of three, TLS and passwords."""
+
+import os
+import time
+import unittest
+
+import nats_servers
+from daemons import hold_until_ready
+from nats_servers import NatsServer
+from process import ROOT, wait_until
+from system_test import SystemTest
+from test_deaths import Deaths
+
+TLS = os.path.join(ROOT, 'crates', 'io', 'net', 'testdata', 'tls')
+
+
+class OverNats(Deaths):
+    """A system over servers of NATS, and a client."""
+
+    @classmethod
+    def begin(cls, servers, speed):
+        cls.servers = servers
+        for server in servers:
+            cls.keep(server)
+        cls.system_ = cls.system()
+        cls.sets = nats_servers.sets(servers)
+        cls.distributor = cls.system_.source_distributor(sets=cls.sets)
+        cls.p2ps = cls.system_.p2ps(sets=cls.sets)
+        cls.feed = cls.system_.feed(speed=speed, delay_ms=3000)
+        cls.clients = [cls.system_.native(cls.p2ps)]
+        cls.episodes = {}
+        hold_until_ready(cls.feed, cls.distributor, cls.clients)
+
+    @classmethod
+    def late(cls):
+        """The images of a P2PS that starts now."""
+        late = cls.system_.p2ps(sets=cls.sets, name='late')
+        cls.system_.wait_right(late)
+        return cls.system_.snapshot(late)
+
+
+class EachPart(OverNats):
+    """P2PS, source distributor and server die one after the other, during one replay."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin([NatsServer('nats', cls.directory)], speed='5')
+        cls.play(8_000)
+        cls.episode('p2ps', [cls.p2ps], [cls.p2ps])
+        cls.play(2_000)
+        cls.episode('distributor', [cls.distributor], [cls.distributor])
+        cls.play(2_000)
+        cls.closed_before = cls.p2ps.metrics()['nats_links_closed_total']
+        cls.episode('nats', cls.servers, cls.servers)
+        cls.still_playing = cls.feed.metrics()['feed_rounds_total'] == 0
+        cls.finish()
+        cls.late_images = cls.late()
+
+    def test_it_happened_under_load(self):
+        self.assertTrue(self.still_playing)
+
+    def test_clients_saw_suspect_and_then_ok(self):
+        for name in 'p2ps', 'distributor', 'nats':
+            with self.subTest(name):
+                self.assert_suspect_then_ok(name)
+
+    def test_a_link_does_not_outlive_the_connection(self):
+        self.assertGreater(self.p2ps.metrics()['nats_links_closed_total'], self.closed_before)
+
+    def test_the_end_is_right(self):
+        self.assert_all_good()
+
+    def test_a_server_that_starts_after_the_replay_has_right_images(self):
+        status, finals, _ = self.late_images
+        self.assertEqual(status, 0)
+        self.assert_final_images(finals)
+
+
+class Cluster(OverNats):
+    """Of three servers the one dies that the source distributor is connected to."""
+
+    @classmethod
+    def scenario(cls):
+        cls.begin(nats_servers.cluster(cls.directory), speed='5')
+        cls.play(8_000)
+        cls.die('the source distributor', cls.distributor)
+        cls.play(2_000)
+        cls.still_playing = cls.feed.metrics()['feed_rounds_total'] == 0
+        cls.gaps = cls.p2ps.metrics()['p2ps_gaps_total'] + cls.p2ps.metrics()['nats_links_closed_total']
+        cls.finish()
+        cls.late_images = cls.late()
+
+    @classmethod
+    def die(cls, whose, daemon):
+        victim = nats_servers.server_of(daemon, cls.servers)
+        start = time.monotonic()
+        cls.episode(whose, [victim], [])
+        took = time.monotonic() - start
+        print('cluster of three, the server of %s killed: all items good again after %.2f s' % (whose, took))
+
+    def test_it_happened_under_load(self):
+        self.assertTrue(self.still_playing)
+
+    def test_what_was_lost_was_noticed(self):
+        self.assertGreater(self.gaps, 0)
+        self.assert_suspect_then_ok('the source distributor')
+
+    def test_the_daemon_has_gone_to_another_server(self):
+        metrics = self.distributor.metrics()
+        self.assertEqual((metrics['nats_connection_connected'], metrics['nats_connection_connects_total']), (1, 2))
+
+    def test_the_end_is_right(self):
+        self.assert_all_good()
+
+    def test_a_server_that_starts_after_the_replay_has_right_images(self):
+        status, finals, _ = self.late_images
+        self.assertEqual(status, 0)
+        self.assert_final_images(finals)
+
+
+class Secured(SystemTest):
+    """Encrypted connections and a password; who has another one gets nothing."""
+
+    @classmethod
+    def scenario(cls):
+        path = lambda name: os.path.join(TLS, name)
+        server = NatsServer(
+            'nats',
+            cls.directory,
+            lines=[
+                'tls { cert_file: "%s", key_file: "%s" }' % (path('server.pem'), path('server.key')),
+                'authorization { user: "tickcast", password: "correct" }',
+            ],
+            scheme='tls',
+        )
+        cls.keep(server)
+        system = cls.system()
+        more = {'nats.ca_file': path('ca.pem'), 'nats.user': 'tickcast'}
+        with_password = lambda text: nats_servers.sets([server], **more, **{'nats.password_file': cls.password(text)})
+        distributor = system.source_distributor(sets=with_password('correct'))
+        cls.p2ps = system.p2ps(sets=with_password('correct'))
+        cls.stranger = system.p2ps(sets=with_password('wrong'), name='stranger')
+        feed = system.feed(speed='max')
+        cls.client = system.native(cls.p2ps)
+        feed.wait_played()
+        system.wait_right(cls.p2ps)
+        _, cls.finals, _ = system.snapshot(cls.p2ps)
+        cls.stranger.wait_says('Look at backbone.nats.user, password_file')
+        cls.distributor = distributor
+
+    @classmethod
+    def password(cls, text):
+        path = os.path.join(cls.directory, 'password-' + text)
+        with open(path, 'w') as f:
+            f.write(text + '\n')
+        os.chmod(path, 0o600)
+        return path
+
+    def test_images_are_right(self):
+        self.assert_final_images(self.finals)
+
+    def test_who_has_another_password_has_no_service(self):
+        self.assertEqual(self.stranger.status()['services'], [])
+        self.assertEqual(self.stranger.metrics()['nats_connection_connected'], 0)
+
+    def test_nothing_is_said_to_be_open(self):
+        for daemon in self.distributor, self.p2ps:
+            self.assertNotIn('the backbone is open', daemon.log() + daemon.out())
+
+
+class Refused(SystemTest):
+    """What cannot work is refused at the start, with the key."""
+
+    def start(self, sets):
+        words = ['--set=%s=%s' % pair for pair in sets.items()]
+        from daemons import binary
+
+        process = self.system().process('refused', [binary(), 'p2ps', *words])
+        self.assertNotEqual(process.wait(), 0)
+        return process.log() + process.out()
+
+    def test_keys_of_multicast_protect_nothing_here(self):
+        sets = {'backbone.carrier': 'nats', 'backbone.nats.servers': '["nats://127.0.0.1:4222"]'}
+        said = self.start({**sets, 'backbone.encryption_key_file': 'keys'})
+        self.assertIn('encryption_key_file is for multicast and protects nothing over NATS', said)
+
+    def test_a_password_that_is_not_there(self):
+        sets = {'backbone.carrier': 'nats', 'backbone.nats.servers': '["nats://127.0.0.1:4222"]'}
+        said = self.start({**sets, 'backbone.nats.user': 'u', 'backbone.nats.password_file': '/nowhere/password'})
+        self.assertIn('/nowhere/password', said)
+
+    def test_a_demo_without_a_server_says_what_to_do(self):
+        from daemons import binary
+        from ports import free_ports
+
+        url = 'nats://127.0.0.1:%d' % free_ports()
+        process = self.system().process('demo', [binary(), 'demo', '--backbone', 'nats', '--nats-server', url])
+        self.assertNotEqual(process.wait(), 0)
+        self.assertIn('no server of NATS answers at %s' % url, process.log() + process.out())
+        self.assertIn('apt-get install nats-server', process.log() + process.out())
+
+
+class Demo(SystemTest):
+    """`tickcast demo --backbone nats`."""
+
+    @classmethod
+    def scenario(cls):
+        server = NatsServer('nats', cls.directory)
+        cls.keep(server)
+        system = cls.system()
+        cls.demo = system.demo('--speed', 'max', '--backbone', 'nats', '--nats-server', server.url)
+        wait_until(lambda: cls.demo.metrics().sum('feed_rounds_total') >= 1, 'the recording is played', [cls.demo])
+        system.wait_right(cls.demo)
+        _, cls.finals, _ = system.snapshot(cls.demo)
+
+    def test_images_are_right(self):
+        self.assert_final_images(self.finals)
+
+
+if __name__ == '__main__':
+    unittest.main()
