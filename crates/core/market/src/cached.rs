@@ -271,6 +271,19 @@ impl CachedItem {
         may
     }
 
+    /// Whether the image is away, and a refresh says by its number that it is the same one, with nothing new beside it.
+    #[must_use]
+    pub fn is_repeated_by(&self, msg: &RefreshMsg<'_>) -> bool {
+        let permission = msg.permission_data.is_none_or(|data| self.permission_data.as_deref() == Some(data));
+        self.away == Some(msg.container_type)
+            && msg.seq_num.is_some()
+            && msg.seq_num == self.seq_num
+            && self.state == OwnedState::from(msg.state)
+            && *self.group_id == *msg.group_id
+            && self.qos == msg.qos
+            && permission
+    }
+
     /// The image that was kept elsewhere is here again, with all that has come since.
     pub fn take_back(&mut self, image: CachedItem) {
         let (version, ripples) = (self.version + 1, self.ripples);

@@ -111,15 +111,14 @@ pub(super) fn forget_due(items: &mut Items, index: usize) {
     }
 }
 
-/// An image, or a part of it, is about to be taken. One that was asked for again is for those alone who wait for it if
-/// nobody else has missed anything: the image is still away, and its number says that no message was left out in favour of
-/// it. Servers that have to fetch the image themselves leave updates out meanwhile; providers that number nothing may.
+/// An image, or a part of it, is about to be taken. One that was asked for again is for those alone who wait for it if it
+/// says nothing new to others, and its number says that no message was left out in favour of it. Servers that have to fetch
+/// the image themselves leave updates out meanwhile; providers that number nothing may.
 pub(super) fn begin_part(items: &mut Items, now: Nanos, index: usize, msg: &RefreshMsg<'_>) {
     let item = &mut items.table[index];
     let Some(recall) = item.recall.as_mut().filter(|recall| recall.due.is_some()) else { return };
     if msg.part_num.unwrap_or(0) == 0 {
-        let has_all = msg.seq_num.is_some() && msg.seq_num == item.cached.seq_num();
-        recall.is_for_some = msg.solicited && item.cached.is_away() && has_all;
+        recall.is_for_some = msg.solicited && item.cached.is_repeated_by(msg);
     }
     if !msg.complete {
         expect_image(items, now, index);

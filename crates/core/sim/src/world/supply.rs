@@ -1,6 +1,6 @@
 //! Where the items come from: one provider that publishes them, or several that are asked for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +23,11 @@ pub(super) struct Dialled {
     pub(super) is_up: bool,
     /// The items of its open streams.
     open: BTreeMap<i32, String>,
+    /// Open streams whose image was asked for again: it comes in place of the next updates, as from a server that has to
+    /// fetch it.
+    fetching: BTreeSet<i32>,
+    /// How often an image was asked for again.
+    asked_again: u32,
     /// From the distributor, and to it.
     pub(super) to_provider: Pipe,
     to_distributor: Pipe,
@@ -58,10 +63,16 @@ impl Dialled {
                 );
                 let before = self.open.insert(request.stream_id, name.clone());
                 assert!(is_open || before.is_none(), "stream {} is used twice", request.stream_id);
+                self.asked_again += u32::from(is_open);
+                if is_open && self.asked_again.is_multiple_of(2) {
+                    self.fetching.insert(request.stream_id);
+                    return None;
+                }
                 Some(image(request.stream_id, &name, &truth[&name], true))
             }
             (Msg::Close(close), _) => {
                 assert!(self.open.remove(&close.stream_id).is_some(), "a stream is closed that is not open");
+                self.fetching.remove(&close.stream_id);
                 None
             }
             (other, _) => panic!("{other:?}"),
@@ -83,11 +94,18 @@ impl World {
         }
         for provider in 0..self.dialled.len() {
             let open = self.dialled[provider].open.iter().find(|(_, open)| **open == name);
-            if let Some((&stream_id, _)) = open {
+            let Some((&stream_id, _)) = open else { continue };
+            if self.dialled[provider].fetching.contains(&stream_id) && self.rng.chance(0.5) {
+                continue;
+            }
+            let bytes = if self.dialled[provider].fetching.remove(&stream_id) {
+                image(stream_id, &name, &self.provider.items()[&name], true)
+            } else {
                 let mut bytes = bytes.clone();
                 rwf::set_stream_id(&mut bytes, stream_id).expect("a whole message");
-                self.dialled_sends(provider, bytes);
-            }
+                bytes
+            };
+            self.dialled_sends(provider, bytes);
         }
         self.later(Duration::from_millis(4), Event::Change);
     }
@@ -161,6 +179,7 @@ impl World {
         let known = &mut self.dialled[provider];
         known.epoch += 1;
         known.open.clear();
+        known.fetching.clear();
         let epoch = known.epoch;
         if std::mem::take(&mut known.is_up) {
             self.with_distributor(|core, now, sink| core.on_provider_closed(now, id_of(provider), sink));

@@ -84,6 +84,27 @@ fn an_image_that_others_may_have_missed_something_before_is_for_all() {
         assert!(said.iter().any(|line| line.contains("Refresh") && line.contains("22=4")), "{said:?}");
         assert!(said.iter().any(|line| line.contains("peer 8") && line.contains("22=4")), "{said:?}");
     }
+    // One that says something new beside is for all too.
+    let head = RefreshMsg::new(Domain::MARKET_PRICE, 5, DataType::FIELD_LIST);
+    let payload = fields(&[(22, 3)]);
+    let same = RefreshMsg { solicited: true, complete: true, seq_num: Some(3), payload: &payload, ..head };
+    let suspect = State::new(StreamState::Open, DataState::Suspect);
+    let news = [
+        (same.clone(), false),
+        (RefreshMsg { state: suspect, ..same.clone() }, true),
+        (RefreshMsg { group_id: &[0, 1], ..same.clone() }, true),
+        (RefreshMsg { permission_data: Some(b"p"), ..same.clone() }, true),
+        (RefreshMsg { container_type: DataType::NO_DATA, payload: &[], ..same.clone() }, true),
+    ];
+    for (msg, is_for_all) in news {
+        let mut bench = away();
+        bench.provider(T0, A, &numbered_update(5, 3, &[(22, 3)]));
+        bench.peer_says(T0, OTHER_PEER, &LinkUp::Interest { key: item("IBM") });
+        bench.said();
+        bench.provider(T0, A, &msg.to_vec().expect("legal"));
+        let said = bench.said();
+        assert_eq!(said.iter().any(|line| line.contains("Refresh")), is_for_all, "{said:?}");
+    }
     // One that was cleared meanwhile nobody has.
     let mut bench = away();
     bench.provider(T0, A, &numbered_update(5, 3, &[(22, 3)]));
