@@ -1,5 +1,14 @@
 //! The recovery protocol of the backbone as a small model, for a checker that visits every state.
 //!
+//! ```
+//! use stateright::{Checker, Model};
+//! use tickcast_model::{Budget, Protocol};
+//!
+//! let budget = Budget { changes: 1, others: 0, losses: 1, kills: 0, breaks: 0 };
+//! let protocol = Protocol { budget, is_uncached: true, mistake: None };
+//! protocol.checker().spawn_bfs().join().assert_properties();
+//! ```
+//!
 //! One item, which changes; two source distributors that both have it, and may be killed and started again; one
 //! point-to-point server; two clients, one of which comes later. Messages of a stream stay in their order, and any may be
 //! lost. A link loses nothing until it breaks. Whatever the next step is, the checker takes each that there is.

@@ -90,11 +90,11 @@ fn an_image_that_others_may_have_missed_something_before_is_for_all() {
     let same = RefreshMsg { solicited: true, complete: true, seq_num: Some(3), payload: &payload, ..head };
     let suspect = State::new(StreamState::Open, DataState::Suspect);
     let news = [
-        (same.clone(), false),
-        (RefreshMsg { state: suspect, ..same.clone() }, true),
-        (RefreshMsg { group_id: &[0, 1], ..same.clone() }, true),
-        (RefreshMsg { permission_data: Some(b"p"), ..same.clone() }, true),
-        (RefreshMsg { container_type: DataType::NO_DATA, payload: &[], ..same.clone() }, true),
+        (same, false),
+        (RefreshMsg { state: suspect, ..same }, true),
+        (RefreshMsg { group_id: &[0, 1], ..same }, true),
+        (RefreshMsg { permission_data: Some(b"p"), ..same }, true),
+        (RefreshMsg { container_type: DataType::NO_DATA, payload: &[], ..same }, true),
     ];
     for (msg, is_for_all) in news {
         let mut bench = away();
