@@ -84,8 +84,8 @@ class Requests(test_ema_consumer.Requests):
     P2PS, DISTRIBUTOR = P2PS, DISTRIBUTOR
 
     def test_the_provider_is_asked_for_images_of_open_items(self):
-        self.ok('--items', 'AGAIN', '--count', '2', name='first')
-        self.ok('--items', 'AGAIN', '--count', '2', name='second')
+        self.ok('--items', 'AGAIN', '--updates', '2', name='first')
+        self.ok('--items', 'AGAIN', '--updates', '2', name='second')
         self.assertGreater(self.distributor.metrics()['distributor_images_recalled_total'], 0)
 
 
