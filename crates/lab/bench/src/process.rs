@@ -47,10 +47,13 @@ impl Process {
         Process::program(name, std::env::current_exe()?, args)
     }
 
-    /// Starts `tickcast ARGS` so that it ends with this process, however that ends.
+    /// Starts the daemon `tickcast NAME ARGS` so that it ends with this process, however that ends. It logs warnings,
+    /// unless its arguments set another level.
     pub(crate) fn daemon(name: &str, args: &[String]) -> Result<Process, BenchError> {
         let program = std::env::current_exe()?.display().to_string();
-        let words = ["bench", "role", "other-program", "--program", &program, "--"].map(str::to_owned);
+        let words = ["bench", "role", "other-program", "--program", &program, "--", name];
+        let words = [&words[..], &["--set", "log.level=warn"]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         Process::start(name, &[&words[..], args].concat())
     }
 

@@ -138,7 +138,8 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::NatsPublisher(args) => fan_out::nats_publisher(args),
         Role::OtherProgram { program, args, cpu } => {
             cpu.enter()?;
-            Err(Command::new(program).args(args).exec().into())
+            // It would count more than the settings of a daemon.
+            Err(Command::new(program).args(args).env_remove("TICKCAST_LOG").exec().into())
         }
         Role::BareServer(args) => fan_out::bare_server(args),
         Role::BareMounts(args) => fan_out::bare_mounts(args),

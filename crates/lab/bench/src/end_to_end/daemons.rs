@@ -25,7 +25,7 @@ impl Backbone {
     }
 
     fn daemon(&self, role: &str, own: Vec<String>) -> Result<Process, BenchError> {
-        Process::daemon(role, &[vec![role.to_owned()], self.args(own)?].concat())
+        Process::daemon(role, &self.args(own)?)
     }
 
     /// A source distributor, which takes providers at a port.
@@ -113,8 +113,7 @@ impl PointOfPresence {
         ];
         let sets = own.into_iter().chain(threads.into_iter().flatten()).chain(sets.iter().cloned());
         let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
-        let args: Vec<String> =
-            ["p2ps".to_owned(), "--config".to_owned(), file].into_iter().chain(sets).collect();
+        let args: Vec<String> = ["--config".to_owned(), file].into_iter().chain(sets).collect();
         let mut server = Process::daemon("p2ps", &args)?;
         server.listens(rssl_port, START_LIMIT)?;
         Ok(PointOfPresence { rssl_port, server, _scratch: scratch })

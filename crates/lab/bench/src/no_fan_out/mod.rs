@@ -38,7 +38,7 @@ pub struct NoFanOutArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [Layout::Direct, Layout::SourceDistributor, Layout::P2psLan, Layout::P2psPop])]
     layouts: Vec<Layout>,
     /// Whether the servers keep images.
-    #[arg(long, value_delimiter = ',', default_values_t = [Cache::On])]
+    #[arg(long, value_delimiter = ',', default_values_t = [Cache::On, Cache::Off])]
     cache: Vec<Cache>,
     /// Updates a second with which the search begins. It doubles the rate, or halves it, until it has one that is sustained
     /// and one that is not.

@@ -41,7 +41,7 @@ pub(crate) struct PublisherArgs {
     cpu: Cpu,
 }
 
-/// While more bytes than these wait for the peer, it does not keep up, and nothing is published.
+/// While more bytes than these wait for the peer, it does not keep up: nothing is published or answered.
 const HELD_BYTES: usize = 1 << 20;
 /// A peer that takes nothing for so long is stuck.
 const STUCK: Duration = Duration::from_secs(10);
@@ -68,8 +68,8 @@ struct Publisher {
 struct Link {
     transport: Transport,
     connection: ServerConnection,
-    /// It was asked to be told of room in the socket.
-    wants_room: bool,
+    /// What is waited for: room in the socket, if something waits for it; and requests, unless too much does.
+    interest: Interest,
 }
 
 /// What there is to publish, and who watches it.
@@ -109,7 +109,7 @@ impl Publisher {
         if ready.contains(&LISTENER) && self.link.is_none() {
             self.accept()?;
         }
-        if ready.contains(&PEER) {
+        if ready.contains(&PEER) && self.held_bytes() <= HELD_BYTES {
             self.read();
         }
         let now = clock::monotonic();
@@ -128,7 +128,7 @@ impl Publisher {
         self.poller.registrar().add(&stream, PEER, Interest::Read)?;
         let counters = Arc::new(RsslConnections::default());
         let connection = ServerConnection::new(clock::monotonic(), &self.params, &counters, clock::seed());
-        self.link = Some(Link { transport: Transport::Plain(stream), connection, wants_room: false });
+        self.link = Some(Link { transport: Transport::Plain(stream), connection, interest: Interest::Read });
         Ok(())
     }
 
@@ -149,7 +149,8 @@ impl Publisher {
                     if link.connection.on_bytes(clock::monotonic(), bytes, &mut self.items).is_err() {
                         return self.hang_up();
                     }
-                    if count < self.bytes.len() {
+                    self.write();
+                    if count < self.bytes.len() || self.held_bytes() > HELD_BYTES {
                         return;
                     }
                 }
@@ -164,21 +165,21 @@ impl Publisher {
         let Some(link) = &mut self.link else { return };
         loop {
             let pending = link.connection.outbound().flush();
-            let is_full = if pending.is_empty() {
-                false
+            let interest = if pending.is_empty() {
+                Interest::Read
             } else {
                 match link.transport.write(pending) {
                     Ok(Moved::Bytes(count)) => {
                         link.connection.outbound().consume(count);
                         continue;
                     }
-                    Ok(Moved::WouldBlock) => true,
+                    Ok(Moved::WouldBlock) if pending.len() > HELD_BYTES => Interest::Write,
+                    Ok(Moved::WouldBlock) => Interest::ReadWrite,
                     Ok(Moved::End) | Err(_) => return self.hang_up(),
                 }
             };
-            if is_full != link.wants_room {
-                link.wants_room = is_full;
-                let interest = if is_full { Interest::ReadWrite } else { Interest::Read };
+            if interest != link.interest {
+                link.interest = interest;
                 if self.poller.registrar().change(link.transport.socket(), PEER, interest).is_err() {
                     self.hang_up();
                 }
