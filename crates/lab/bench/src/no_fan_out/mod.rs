@@ -51,6 +51,10 @@ pub struct NoFanOutArgs {
     /// rate is not sustained.
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     late_ms: u64,
+    /// The publisher writes so many times a second: the updates of a write are meant to leave together. As many as there are
+    /// updates, or more, spread them evenly.
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    bursts: u32,
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
@@ -131,8 +135,9 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
     report.note(format!(
         "{items} items, each watched once; updates of {NUMBERED_PAYLOAD_BYTES} bytes of payload, 11 of header. A rate is \
          sustained if every update left and came, in order, alone, and neither the publisher's p99 nor the end of the run was \
-         more than {late} ms late. Found within {} %, confirmed by {} runs of {} s; p50 and p99 are those of one update in 64.",
-        args.precision, args.options.runs, args.options.seconds
+         more than {late} ms late. The publisher writes {} times a second. Found within {} %, confirmed by {} runs of {} s; \
+         p50 and p99 are those of one update in 64.",
+        args.bursts, args.precision, args.options.runs, args.options.seconds
     ));
     report.print()
 }
@@ -157,7 +162,6 @@ fn search(
     args: &NoFanOutArgs,
     report: &Report,
 ) -> Result<Found<Outcome>, BenchError> {
-    let late = Duration::from_millis(args.late_ms);
     let seconds = args.options.seconds;
     let named = |rate: f64| {
         let cache = cache.map_or(String::new(), |cache| format!(", cache {cache}"));
@@ -165,7 +169,7 @@ fn search(
     };
     let mut system = System::start(layout, cache, args)?;
     // Caches, buffers and routes are warm when it counts.
-    system.run(args.from as f64, seconds.min(1.0), late)?;
+    system.run(args.from as f64, args, seconds.min(1.0))?;
     system.settle()?;
     let mut system = Some(system);
     let search = Search {
@@ -180,7 +184,7 @@ fn search(
             Some(system) => system,
             None => System::start(layout, cache, args)?,
         };
-        let outcome = present.run(rate, seconds, late).and_then(|outcome| {
+        let outcome = present.run(rate, args, args.options.seconds).and_then(|outcome| {
             if outcome.fault().is_some() {
                 present.settle()?;
             }

@@ -11,9 +11,10 @@ use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::search::Trial;
 
-/// A publisher that is so far behind its times ends the run: the rate is not sustained, whatever comes later.
+/// A publisher that is so far behind its times ends the run: the rate is not sustained, whatever comes later. At least
+/// twice what may be late.
 const GIVES_UP_MS: u64 = 1_000;
-/// For the rest of a run to come through.
+/// For the rest of a run to come through; at least twice what may be late.
 const REST_MS: u64 = 5_000;
 /// For a run to end, besides its own time.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -111,14 +112,22 @@ impl System {
     }
 
     /// A run at a rate.
-    pub(super) fn run(&mut self, rate: f64, seconds: f64, late: Duration) -> Result<Outcome, BenchError> {
+    pub(super) fn run(
+        &mut self,
+        rate: f64,
+        args: &NoFanOutArgs,
+        seconds: f64,
+    ) -> Result<Outcome, BenchError> {
         self.runs += 1;
         let run = self.runs % 250 + 1;
         let before = self.busy()?;
-        let command = json!({ "run": run, "rate": rate, "seconds": seconds, "gives_up_ms": GIVES_UP_MS });
+        let at_least = |ms: u64| ms.max(2 * args.late_ms);
+        let command = json!({
+            "run": run, "rate": rate, "bursts": args.bursts, "seconds": seconds, "gives_up_ms": at_least(GIVES_UP_MS),
+        });
         self.publisher.tell(&command)?;
         let sent = self.publisher.expect("sent", Duration::from_secs_f64(seconds) + LIMIT)?;
-        self.sink.tell(&json!({ "report": run, "within_ms": REST_MS }))?;
+        self.sink.tell(&json!({ "report": run, "within_ms": at_least(REST_MS) }))?;
         let seen = self.sink.expect("received", LIMIT)?;
         let number = |of: &Value, key: &str| {
             of[key].as_u64().ok_or_else(|| BenchError::new(format!("no {key:?}: {of}")))
@@ -128,7 +137,7 @@ impl System {
             *after = after.saturating_sub(*before);
         }
         Ok(Outcome {
-            late,
+            late: Duration::from_millis(args.late_ms),
             intended: (rate * seconds) as u64,
             sent: number(&sent, "sent")?,
             received: number(&seen, "received")?,
