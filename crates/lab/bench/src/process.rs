@@ -164,6 +164,9 @@ impl Process {
         let mut before = self.cpu_time()?;
         loop {
             std::thread::sleep(LOOK_AGAIN);
+            if let Some(status) = self.child.try_wait()? {
+                return Err(BenchError::new(format!("{} has ended: {status}", self.name)));
+            }
             let busy = self.cpu_time()?;
             if busy - before < LOOK_AGAIN / 20 {
                 return Ok(());
@@ -269,6 +272,14 @@ mod tests {
         assert!(memory.now > 0 && memory.peak >= memory.now, "{memory:?}");
         reads.forget_peak().expect("it is ours");
         reads.rests(Duration::from_secs(30)).expect("nothing is written to it");
+        reads.close();
+        let ended = loop {
+            // It may rest once more before it ends.
+            if let Err(error) = reads.rests(Duration::from_secs(30)) {
+                break error.to_string();
+            }
+        };
+        assert_eq!(ended, "cat has ended: exit status: 0");
     }
 
     #[test]

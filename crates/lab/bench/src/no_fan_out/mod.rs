@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::end_to_end::{Pacing, Placement};
 use crate::report::{self, Report};
-use crate::search::{Found, Search};
+use crate::search::{Found, Search, Trial};
 use crate::update::NUMBERED_PAYLOAD_BYTES;
 use crate::{BenchError, RunOptions};
 
@@ -184,19 +184,17 @@ fn search(
             Some(system) => system,
             None => System::start(layout, cache, args)?,
         };
-        let outcome = present.run(rate, args, args.options.seconds).and_then(|outcome| {
-            if outcome.fault().is_some() {
-                present.settle()?;
+        let mut outcome = present.run(rate, args, seconds).unwrap_or_else(|error| Outcome::broken(&error));
+        if outcome.is_sustained() {
+            system = Some(present);
+        } else if outcome.broken.is_none() {
+            // A system that does not come to rest has failed.
+            match present.settle() {
+                Ok(()) => system = Some(present),
+                Err(error) => outcome.broken = Some(error.to_string()),
             }
-            Ok(outcome)
-        });
-        Ok(match outcome {
-            Ok(outcome) => {
-                system = Some(present);
-                outcome
-            }
-            Err(error) => Outcome::broken(&error),
-        })
+        }
+        Ok(outcome)
     })
 }
 
