@@ -134,6 +134,39 @@ class Bench(unittest.TestCase):
         self.assertEqual(ways, [(way, rate) for rate in (0, 1000) for way in ('direct', 'cache', 'both-servers')])
         self.assertTrue(all(row['images_ns']['median'] > 0 for row in figures), figures)
 
+    def highest_rates(self, ways, *words):
+        """Each way's highest rate that is sustained, and the lowest one that is not."""
+        # Every bracket is good, whatever its width, and a second late is not: how quick the machine is, nobody asks.
+        words = ['no-fan-out', '--items', '100', '--precision', '100', '--late-ms', '1000', *VERY_SHORT, *words]
+        figures = self.figures('no-fan-out', *words)
+        seen = list(dict.fromkeys((row['layout'], row['cache']) for row in figures))
+        self.assertEqual(seen, [way for way, _ in ways])
+        for way, parts in ways:
+            rows = [row for row in figures if (row['layout'], row['cache']) == way]
+            self.assertEqual([row['is_sustained'] for row in rows], [True, False][:len(rows)], rows)
+            found = rows[0]
+            self.assertEqual((found['fault'], found['lost'], found['runs']), (None, 0, 1), found)
+            self.assertEqual(set(found['cpu_ns_per_update']), {'publisher', 'consumer', *parts}, found)
+            self.assertGreater(found['trials'], 1)
+            self.assertEqual(found['bracket']['low'], found['rate'])
+            for row in rows[1:]:
+                self.assertTrue(found['rate'] < row['rate'] == row['bracket']['high'] and row['fault'], row)
+        return figures
+
+    def test_the_highest_rate_without_fan_out_by_layout(self):
+        parts = ['source_distributor', 'p2ps', 'point_of_presence']
+        ways = [(('direct', None), []), (('source-distributor', 'on'), parts[:1]), (('p2ps-lan', 'on'), parts[:2]),
+                (('p2ps-pop', 'on'), parts)]
+        figures = self.highest_rates(ways, '--cache', 'on')
+        self.assertEqual(figures[0]['to_direct'], 1.0)
+        self.assertTrue(all(row['to_direct'] > 0 for row in figures if row['is_sustained']), figures)
+
+    def test_the_highest_rate_without_fan_out_and_without_caches(self):
+        ways = [(('source-distributor', 'off'), ['source_distributor']),
+                (('p2ps-pop', 'off'), ['source_distributor', 'p2ps', 'point_of_presence'])]
+        figures = self.highest_rates(ways, '--cache', 'off', '--layouts', 'source-distributor,p2ps-pop')
+        self.assertTrue(all(row['to_direct'] is None for row in figures), figures)
+
     def test_a_storm_of_clients_that_stand_still_and_leave(self):
         words = ['storm', '--clients', '60', '--each', '20', '--items', '100', '--steady', '10', '--stand-still', '0.5']
         for how in ([], ['--cold', '--set', 'p2ps.shards=2']):

@@ -45,6 +45,7 @@ mod jitter;
 mod lbtrm;
 mod lbtrm_ends;
 mod load;
+mod no_fan_out;
 mod options;
 mod own;
 mod pair;
@@ -54,6 +55,7 @@ mod process;
 mod raw;
 mod report;
 mod role;
+mod search;
 mod storm;
 mod stream;
 mod sustained;
@@ -104,6 +106,9 @@ pub enum BenchCommand {
     /// Ten thousand consumers that come at once, stand still, read again and leave at once: how long each part takes,
     /// the server's memory, and how long its threads do nothing else.
     Storm(storm::StormArgs),
+    /// The highest rate of updates for 100,000 items, each watched once: through the source distributor alone, with a
+    /// point-to-point server, and with a point of presence behind it; with caches and without.
+    NoFanOut(no_fan_out::NoFanOutArgs),
     /// One point-to-point server and 100 consumers (producer-50-50): updates a second out of one thread.
     FanOut(fan_out::FanOutArgs),
     /// One point-to-point server and 100 WebSocket clients of one watchlist: JSON updates a second out of one
@@ -155,6 +160,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::EndToEnd(args) => end_to_end::run(args),
         BenchCommand::Images(args) => images::run(args),
         BenchCommand::Storm(args) => storm::run(args),
+        BenchCommand::NoFanOut(args) => no_fan_out::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
         BenchCommand::All(args) => all(args),

@@ -47,10 +47,13 @@ impl Process {
         Process::program(name, std::env::current_exe()?, args)
     }
 
-    /// Starts `tickcast ARGS` so that it ends with this process, however that ends.
+    /// Starts the daemon `tickcast NAME ARGS` so that it ends with this process, however that ends. It logs warnings,
+    /// unless its arguments set another level.
     pub(crate) fn daemon(name: &str, args: &[String]) -> Result<Process, BenchError> {
         let program = std::env::current_exe()?.display().to_string();
-        let words = ["bench", "role", "other-program", "--program", &program, "--"].map(str::to_owned);
+        let words = ["bench", "role", "other-program", "--program", &program, "--", name];
+        let words = [&words[..], &["--set", "log.level=warn"]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
         Process::start(name, &[&words[..], args].concat())
     }
 
@@ -161,6 +164,9 @@ impl Process {
         let mut before = self.cpu_time()?;
         loop {
             std::thread::sleep(LOOK_AGAIN);
+            if let Some(status) = self.child.try_wait()? {
+                return Err(BenchError::new(format!("{} has ended: {status}", self.name)));
+            }
             let busy = self.cpu_time()?;
             if busy - before < LOOK_AGAIN / 20 {
                 return Ok(());
@@ -266,6 +272,14 @@ mod tests {
         assert!(memory.now > 0 && memory.peak >= memory.now, "{memory:?}");
         reads.forget_peak().expect("it is ours");
         reads.rests(Duration::from_secs(30)).expect("nothing is written to it");
+        reads.close();
+        let ended = loop {
+            // It may rest once more before it ends.
+            if let Err(error) = reads.rests(Duration::from_secs(30)) {
+                break error.to_string();
+            }
+        };
+        assert_eq!(ended, "cat has ended: exit status: 0");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use crate::lbtrm_ends::EndArgs;
 use crate::options::Cpu;
 use crate::update::Profile;
 use crate::{
-    BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, own, pair, raw, storm,
+    BenchError, chain, congestion, cost, end_to_end, fan_out, images, lbtrm_ends, no_fan_out, own, pair, raw,
+    storm,
 };
 
 #[derive(Debug, Args)]
@@ -61,6 +62,9 @@ enum Role {
     InProcess(end_to_end::InProcessArgs),
     ImagesAsker(end_to_end::ConsumerArgs),
     ImagesServer(images::ServerArgs),
+    NoFanOutPublisher(no_fan_out::PublisherArgs),
+    NoFanOutConsumer(no_fan_out::ConsumerArgs),
+    NoFanOutReceiver(no_fan_out::ReceiverArgs),
     StormCrowd(storm::CrowdArgs),
     Mounts(fan_out::MountsArgs),
     SlowMounts(fan_out::SlowMountsArgs),
@@ -124,6 +128,9 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::InProcess(args) => end_to_end::in_process(args),
         Role::ImagesAsker(args) => images::asker(args),
         Role::ImagesServer(args) => images::server(args),
+        Role::NoFanOutPublisher(args) => no_fan_out::publisher(args),
+        Role::NoFanOutConsumer(args) => no_fan_out::consumer(args),
+        Role::NoFanOutReceiver(args) => no_fan_out::receiver(args),
         Role::StormCrowd(args) => storm::crowd(args),
         Role::SlowMounts(args) => fan_out::slow_mounts(args),
         Role::Mounts(args) => fan_out::mounts(args),
@@ -131,7 +138,8 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
         Role::NatsPublisher(args) => fan_out::nats_publisher(args),
         Role::OtherProgram { program, args, cpu } => {
             cpu.enter()?;
-            Err(Command::new(program).args(args).exec().into())
+            // It would count more than the settings of a daemon.
+            Err(Command::new(program).args(args).env_remove("TICKCAST_LOG").exec().into())
         }
         Role::BareServer(args) => fan_out::bare_server(args),
         Role::BareMounts(args) => fan_out::bare_mounts(args),

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use crate::BenchError;
 use crate::pair::{Contender, EndArgs, Pace, Streamed};
+use crate::search::{Search, Trial};
 
-/// The search begins between these, messages a second.
-const LOWEST: f64 = 100e3;
-const HIGHEST: f64 = 100e6;
-/// Trials of the search: each halves the ratio between the bounds, so that 3 % of it remain.
-const TRIALS: u32 = 8;
+/// By doubling from a million messages a second, and until 3 % are left open. The runs that count are made later.
+const SEARCH: Search = Search { from: 1e6, bounds: (100e3, 100e6), precision: 0.03, confirmations: 0 };
 /// Longest trial.
 const TRIAL: Duration = Duration::from_millis(300);
 /// What a rate is lowered to when it was not sustained after all.
@@ -28,19 +26,8 @@ impl Sustained {
         end: &EndArgs,
         span: Duration,
     ) -> Result<Sustained, BenchError> {
-        let (mut low, mut high) = (LOWEST, HIGHEST);
-        for _ in 0..TRIALS {
-            let middle = (low * high).sqrt();
-            // A machine that stood still for a moment says nothing about the rate.
-            let is_sustained =
-                || Ok::<_, BenchError>(run(contender, end, span.min(TRIAL), middle)?.is_sustained());
-            if is_sustained()? || is_sustained()? {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(Sustained(low))
+        let found = SEARCH.highest(|rate| run(contender, end, span.min(TRIAL), rate))?;
+        Ok(Sustained(found.rate.unwrap_or(SEARCH.bounds.0)))
     }
 
     /// A run at the rate, which is lowered until one is sustained. One that never is counts as it is.
@@ -59,6 +46,12 @@ impl Sustained {
             streamed = run(contender, end, span, self.0)?;
         }
         Ok(streamed)
+    }
+}
+
+impl Trial for Streamed {
+    fn is_sustained(&self) -> bool {
+        Streamed::is_sustained(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use client::ItemEvent;
-use rwf::{DataType, Domain, Enum, FieldList, Msg, MsgClass, Real, Writer};
+use rwf::{DataType, Domain, Enum, FieldList, FieldListWriter, Msg, MsgClass, Real, Writer};
 use units::Nanos;
 
 use crate::BenchError;
@@ -15,6 +15,8 @@ pub(crate) const UPDATE_BYTES: usize = 74;
 const TIM_TRK_1: i16 = 3902;
 /// Number of the run that ends with this update; 0 in all others.
 const TIM_TRK_2: i16 = 3903;
+/// Number of a numbered update among those of its item, from 1; as an image has it, that of the last one in it.
+const TIM_TRK_3: i16 = 3904;
 
 /// Writes the fields of an update. `n` makes its prices.
 #[inline]
@@ -23,15 +25,20 @@ pub(crate) fn write(w: &mut Writer<'_>, n: u64, intended: Nanos, ends_run: u8) {
     w.field_list(|f| {
         f.encoded(TIM_TRK_1, &intended.0.to_be_bytes());
         f.encoded(TIM_TRK_2, &[ends_run]);
-        f.put(22, Real::decimal(price, 2));
-        f.put(25, Real::decimal(price + 4, 2));
-        f.put(30, Real::decimal(9, 0));
-        f.put(31, Real::decimal(36, 0));
-        f.put(6, Real::decimal(price + 2, 2));
-        f.put(178, Real::decimal(100, 0));
-        f.put(32, Real::decimal(36_000_000 + price, 0));
-        f.put(14, Enum(1));
+        put_quote(f, price);
     });
+}
+
+#[inline]
+fn put_quote(f: &mut FieldListWriter<'_, '_, '_>, price: i64) {
+    f.put(22, Real::decimal(price, 2));
+    f.put(25, Real::decimal(price + 4, 2));
+    f.put(30, Real::decimal(9, 0));
+    f.put(31, Real::decimal(36, 0));
+    f.put(6, Real::decimal(price + 2, 2));
+    f.put(178, Real::decimal(100, 0));
+    f.put(32, Real::decimal(36_000_000 + price, 0));
+    f.put(14, Enum(1));
 }
 
 /// What the images and updates of a workload are like.
@@ -152,6 +159,87 @@ impl PreparedUpdates {
     }
 }
 
+/// What a numbered update says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamps {
+    /// When it was meant to be sent.
+    pub(crate) intended: Nanos,
+    /// Number of the run that ends with it; 0 if none does.
+    pub(crate) ends_run: u8,
+    /// Its number among the updates of its item.
+    pub(crate) number: u64,
+}
+
+impl Stamps {
+    /// Of a payload.
+    #[inline]
+    pub(crate) fn of(payload: &[u8]) -> Option<Stamps> {
+        let mut entries = FieldList::parse(payload).ok()?.entries();
+        let mut next = |id: i16| Some(entries.next()?.ok().filter(|entry| entry.id == id)?.content);
+        let intended = u64::from_be_bytes(next(TIM_TRK_1)?.try_into().ok()?);
+        let ends_run = *next(TIM_TRK_2)?.first()?;
+        let number = u64::from_be_bytes(next(TIM_TRK_3)?.try_into().ok()?);
+        Some(Stamps { intended: Nanos(intended), ends_run, number })
+    }
+}
+
+/// Bytes of the payload of a numbered update: 11 fields.
+pub(crate) const NUMBERED_PAYLOAD_BYTES: usize = 74;
+
+/// Writes the payload of a numbered update. `n` makes its prices.
+pub(crate) fn write_numbered(w: &mut Writer<'_>, n: u64, stamps: Stamps) {
+    w.field_list(|f| {
+        f.encoded(TIM_TRK_1, &stamps.intended.0.to_be_bytes());
+        f.encoded(TIM_TRK_2, &[stamps.ends_run]);
+        f.encoded(TIM_TRK_3, &stamps.number.to_be_bytes());
+        put_quote(f, 20_000 + (n % 10_000) as i64);
+    });
+}
+
+/// Messages of numbered updates, made beforehand but for what is different in each.
+#[derive(Debug)]
+pub(crate) struct NumberedUpdates(Vec<Vec<u8>>);
+
+/// Where the stream id stands in a message: behind the header's length, class and domain.
+const STREAM_ID: std::ops::Range<usize> = 4..8;
+/// Bytes of the header of an update without key.
+const HEADER_BYTES: usize = 11;
+/// Where the content of `TIM_TRK_3` stands in a payload.
+const STAMP_3: std::ops::Range<usize> = STAMP_2 + 4..STAMP_2 + 12;
+
+impl NumberedUpdates {
+    /// All that there are.
+    pub(crate) fn new() -> Result<NumberedUpdates, BenchError> {
+        let stamps = Stamps { intended: Nanos::ZERO, ends_run: 0, number: 0 };
+        let made = (0..PREPARED).map(|n| {
+            rwf::encode_to_vec(|w| {
+                let header = rwf::UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
+                rwf::UpdateMsg { update_type: rwf::UpdateType::QUOTE, ..header }.encode_header(w);
+                write_numbered(w, n, stamps);
+            })
+        });
+        let made = made.collect::<Result<_, _>>();
+        made.map(NumberedUpdates)
+            .map_err(|error| BenchError::new(format!("an update cannot be made: {error}")))
+    }
+
+    /// A message without its stream and stamps; `n` chooses it.
+    #[inline]
+    pub(crate) fn message(&self, n: u64) -> &[u8] {
+        &self.0[(n % PREPARED) as usize]
+    }
+
+    /// Puts stream and stamps into a copy of a message.
+    #[inline]
+    pub(crate) fn stamp(copy: &mut [u8], stream_id: i32, stamps: Stamps) {
+        copy[STREAM_ID].copy_from_slice(&stream_id.to_be_bytes());
+        let payload = &mut copy[HEADER_BYTES..];
+        payload[STAMP_1].copy_from_slice(&stamps.intended.0.to_be_bytes());
+        payload[STAMP_2] = stamps.ends_run;
+        payload[STAMP_3].copy_from_slice(&stamps.number.to_be_bytes());
+    }
+}
+
 /// When an update was meant to be sent, and the run that ends with it, if one does.
 #[inline]
 pub(crate) fn stamps(payload: &[u8]) -> Option<(Nanos, u8)> {
@@ -227,6 +315,25 @@ mod tests {
                 assert_eq!(stamps(&made), Some((intended, ends_run)));
             }
         }
+    }
+
+    #[test]
+    fn a_numbered_update_has_74_bytes_of_payload_and_says_what_it_is() {
+        let updates = NumberedUpdates::new().expect("they fit");
+        for (n, stream_id, ends_run, number) in
+            [(0, 5, 0, 1), (63, i32::MAX, 9, u64::MAX), (64, -1, 255, 1 << 40)]
+        {
+            let stamps = Stamps { intended: Nanos(n + 7), ends_run, number };
+            let mut copy = updates.message(n).to_vec();
+            NumberedUpdates::stamp(&mut copy, stream_id, stamps);
+            let Ok(Msg::Update(update)) = Msg::parse(&copy) else { panic!("an update") };
+            assert_eq!((update.stream_id, update.payload.len()), (stream_id, NUMBERED_PAYLOAD_BYTES));
+            assert_eq!(copy.len(), HEADER_BYTES + NUMBERED_PAYLOAD_BYTES);
+            let written = rwf::encode_to_vec(|w| write_numbered(w, n % PREPARED, stamps)).expect("it fits");
+            assert_eq!((update.payload, Stamps::of(update.payload)), (&*written, Some(stamps)));
+        }
+        // An update that has no number is none of these.
+        assert_eq!(Stamps::of(payload(&message(5, 7)).expect("an update")), None);
     }
 
     #[test]

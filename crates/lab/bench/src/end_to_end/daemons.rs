@@ -2,6 +2,66 @@ use crate::BenchError;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, Scratch, free_port};
 
+/// The ports at which the processes of one system meet, and what all of them are told.
+pub(crate) struct Backbone {
+    messaging: [String; 2],
+    sets: Vec<String>,
+}
+
+impl Backbone {
+    /// One with ports of its own. Further settings of all processes come last and count.
+    pub(crate) fn new(sets: &[String]) -> Result<Backbone, BenchError> {
+        let messaging = [
+            format!("messaging.lbtrm.destination_port={}", free_port()?),
+            format!("messaging.resolver.multicast_port={}", free_port()?),
+        ];
+        Ok(Backbone { messaging, sets: sets.to_vec() })
+    }
+
+    /// The arguments of a process with these settings of its own.
+    pub(crate) fn args(&self, own: Vec<String>) -> Result<Vec<String>, BenchError> {
+        let sets = self.messaging.iter().cloned().chain(own).chain(unicast_ports()?);
+        Ok(sets.chain(self.sets.iter().cloned()).flat_map(|set| ["--set".to_owned(), set]).collect())
+    }
+
+    fn daemon(&self, role: &str, own: Vec<String>) -> Result<Process, BenchError> {
+        Process::daemon(role, &self.args(own)?)
+    }
+
+    /// A source distributor, which takes providers at a port.
+    pub(crate) fn distributor(
+        &self,
+        provider_port: u16,
+        cpu: Cpu,
+        mut own: Vec<String>,
+    ) -> Result<Process, BenchError> {
+        own.push(format!("source_distributor.provider_port={provider_port}"));
+        own.extend(on_cpu("source_distributor", cpu));
+        self.daemon("source-distributor", own)
+    }
+
+    /// A point-to-point server, which takes consumers at a port.
+    pub(crate) fn server(
+        &self,
+        rssl_port: u16,
+        cpu: Cpu,
+        admin_port: Option<u16>,
+    ) -> Result<Process, BenchError> {
+        let mut own = vec![format!("p2ps.rssl_port={rssl_port}"), "p2ps.websocket_port=0".to_owned()];
+        // Every update is counted at the end, however long it has waited.
+        own.extend(["bytes", "ms"].map(|what| format!("p2ps.conflate_above_{what}=0")));
+        // On any machine, unless it is told otherwise.
+        own.push("p2ps.shards=1".to_owned());
+        own.extend(admin_port.map(|port| format!("admin.port={port}")));
+        own.extend(on_cpu("p2ps", cpu));
+        self.daemon("p2ps", own)
+    }
+}
+
+fn on_cpu(section: &str, cpu: Cpu) -> Option<String> {
+    cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"))
+}
+
 /// A source distributor and a point-to-point server with ports of their own.
 pub(crate) struct Daemons {
     pub(crate) provider_port: u16,
@@ -22,30 +82,9 @@ impl Daemons {
         admin_port: Option<u16>,
     ) -> Result<Daemons, BenchError> {
         let [provider_port, rssl_port] = [free_port()?, free_port()?];
-        let [group_port, resolver_port] = [free_port()?, free_port()?];
-        let messaging = [
-            format!("messaging.lbtrm.destination_port={group_port}"),
-            format!("messaging.resolver.multicast_port={resolver_port}"),
-        ];
-        let daemon = |role: &str, own: Vec<String>| -> Result<Process, BenchError> {
-            let sets =
-                messaging.iter().cloned().chain(own).chain(unicast_ports()?).chain(sets.iter().cloned());
-            let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
-            let args: Vec<String> = std::iter::once(role.to_owned()).chain(sets).collect();
-            Process::daemon(role, &args)
-        };
-        let cpu = |section: &str, cpu: Cpu| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"));
-        let mut distributor_sets = vec![format!("source_distributor.provider_port={provider_port}")];
-        distributor_sets.extend(cpu("source_distributor", cpus[0]));
-        let mut server_sets = vec![format!("p2ps.rssl_port={rssl_port}"), "p2ps.websocket_port=0".to_owned()];
-        // Every update is counted at the end, however long it has waited.
-        server_sets.extend(["bytes", "ms"].map(|what| format!("p2ps.conflate_above_{what}=0")));
-        // On any machine, unless it is told otherwise.
-        server_sets.push("p2ps.shards=1".to_owned());
-        server_sets.extend(admin_port.map(|port| format!("admin.port={port}")));
-        server_sets.extend(cpu("p2ps", cpus[1]));
-        let mut distributor = daemon("source-distributor", distributor_sets)?;
-        let mut server = daemon("p2ps", server_sets)?;
+        let backbone = Backbone::new(sets)?;
+        let mut distributor = backbone.distributor(provider_port, cpus[0], Vec::new())?;
+        let mut server = backbone.server(rssl_port, cpus[1], admin_port)?;
         distributor.listens(provider_port, START_LIMIT)?;
         server.listens(rssl_port, START_LIMIT)?;
         Ok(Daemons { provider_port, rssl_port, server, distributor })
@@ -66,8 +105,7 @@ impl PointOfPresence {
         let (scratch, rssl_port) = (Scratch::new()?, free_port()?);
         let text = format!("[[p2ps.upstream]]\nname = \"upstream\"\nhosts = [\"127.0.0.1:{upstream}\"]\n");
         let file = scratch.write("pop.toml", &text)?;
-        let threads = ["source_distributor", "p2ps"]
-            .map(|section| cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}")));
+        let threads = ["source_distributor", "p2ps"].map(|section| on_cpu(section, cpu));
         let own = [
             format!("p2ps.rssl_port={rssl_port}"),
             "p2ps.websocket_port=0".to_owned(),
@@ -75,8 +113,7 @@ impl PointOfPresence {
         ];
         let sets = own.into_iter().chain(threads.into_iter().flatten()).chain(sets.iter().cloned());
         let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
-        let args: Vec<String> =
-            ["p2ps".to_owned(), "--config".to_owned(), file].into_iter().chain(sets).collect();
+        let args: Vec<String> = ["--config".to_owned(), file].into_iter().chain(sets).collect();
         let mut server = Process::daemon("p2ps", &args)?;
         server.listens(rssl_port, START_LIMIT)?;
         Ok(PointOfPresence { rssl_port, server, _scratch: scratch })

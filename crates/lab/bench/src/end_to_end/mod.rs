@@ -8,10 +8,10 @@ mod pacing;
 mod publisher;
 
 pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
-pub(crate) use daemons::{Daemons, PointOfPresence};
+pub(crate) use daemons::{Backbone, Daemons, PointOfPresence};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
-pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, publisher};
+pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, pick_place, publisher};
 
 use std::time::Duration;
 

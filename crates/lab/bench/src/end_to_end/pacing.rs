@@ -38,7 +38,7 @@ const AT_ONCE: usize = 256;
 impl Pacing {
     /// Calls `send` with the intended times of what is due, for as long and as often a second as the command
     /// says, in bursts if it says how many a second. Returns how many there were. A publisher that falls behind gets the
-    /// times it has missed.
+    /// times it has missed, unless the command says how far behind it gives up.
     pub(crate) fn run(
         self,
         command: &Value,
@@ -65,10 +65,14 @@ impl Pacing {
         if let Some(bursts) = command["bursts"].as_f64().filter(|bursts| *bursts > 0.0) {
             schedule = schedule.in_bursts(bursts);
         }
+        let gives_up = command["gives_up_ms"].as_u64().map(Duration::from_millis);
         clock::fine_timers()?;
         let (mut due, mut served) = (Vec::with_capacity(AT_ONCE), start);
         while schedule.sent() < count {
             let now = clock::monotonic();
+            if gives_up.is_some_and(|limit| now > schedule.next().after(limit)) {
+                break;
+            }
             due.clear();
             while due.len() < AT_ONCE && schedule.sent() < count {
                 let Some(intended) = schedule.take_due(now) else { break };

@@ -178,7 +178,13 @@ impl Publisher {
 
 /// All in turn, but not one after the other.
 pub(crate) fn pick<T>(items: &[T], n: u64) -> &T {
-    &items[(n.wrapping_mul(7919) % items.len() as u64) as usize]
+    &items[pick_place(items.len(), n)]
+}
+
+/// The place of the same among so many.
+#[inline]
+pub(crate) fn pick_place(len: usize, n: u64) -> usize {
+    (n.wrapping_mul(7919) % len as u64) as usize
 }
 
 pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {

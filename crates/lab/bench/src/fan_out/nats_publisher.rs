@@ -11,12 +11,13 @@ use serde_json::json;
 use units::Nanos;
 
 use super::websocket_clients::FIRST_ID;
+use crate::BenchError;
 use crate::chain::run_number;
 use crate::codec::dictionary;
 use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID, pick};
 use crate::options::Cpu;
 use crate::process::{self, answer};
-use crate::{BenchError, update};
+use crate::update::{PreparedUpdates, Profile, UPDATE_BYTES};
 
 #[derive(Debug, Args)]
 pub(crate) struct NatsPublisherArgs {
@@ -84,20 +85,22 @@ impl Publisher {
 /// Makes updates as the point-to-point server does.
 struct Json {
     dictionary: Dictionary,
+    updates: PreparedUpdates,
     rwf: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl Json {
     fn new() -> Result<Json, BenchError> {
-        Ok(Json { dictionary: dictionary()?, rwf: vec![0; 2 * update::UPDATE_BYTES], text: Vec::new() })
+        let (dictionary, updates) = (dictionary()?, PreparedUpdates::new(Profile::default())?);
+        Ok(Json { dictionary, updates, rwf: vec![0; 2 * UPDATE_BYTES], text: Vec::new() })
     }
 
     fn update(&mut self, item: u32, n: u64, intended: Nanos, ends_run: u8) -> Result<&[u8], BenchError> {
         let mut writer = rwf::Writer::new(&mut self.rwf);
         let header = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
         UpdateMsg { update_type: UpdateType::QUOTE, ..header }.encode_header(&mut writer);
-        update::write(&mut writer, n, intended, ends_run);
+        self.updates.write(&mut writer, n, intended, ends_run);
         let message = Msg::parse(writer.finish()?)?;
         self.text.clear();
         write_head((FIRST_ID + item).cast_signed(), &mut self.text);

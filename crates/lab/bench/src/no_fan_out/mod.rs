@@ -1,0 +1,282 @@
+//! Updates for many items, each of which is watched once: the highest rate that a layout of the system sustains.
+//!
+//! The publisher is an interactive provider, which has an image of an item for whoever asks, as often as it is asked.
+//! Each item's updates are numbered, and whoever is last compares every number with the one before it.
+
+mod consumer;
+mod publisher;
+mod receiver;
+mod system;
+mod tally;
+
+pub(crate) use consumer::{ConsumerArgs, consumer};
+pub(crate) use publisher::{PublisherArgs, publisher};
+pub(crate) use receiver::{ReceiverArgs, receiver};
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use measure::Runs;
+use serde_json::{Map, Value, json};
+
+use crate::end_to_end::{Pacing, Placement};
+use crate::report::{self, Report};
+use crate::search::{Found, Search, Trial};
+use crate::update::NUMBERED_PAYLOAD_BYTES;
+use crate::{BenchError, RunOptions};
+
+use system::{Outcome, System};
+
+#[derive(Debug, Args)]
+pub struct NoFanOutArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// Items that are published, each watched once.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=500_000))]
+    items: u32,
+    /// Which layouts are measured; rates stand beside that of the direct one.
+    #[arg(long, value_delimiter = ',', default_values_t = [Layout::Direct, Layout::SourceDistributor, Layout::P2psLan, Layout::P2psPop])]
+    layouts: Vec<Layout>,
+    /// Whether the servers keep images.
+    #[arg(long, value_delimiter = ',', default_values_t = [Cache::On, Cache::Off])]
+    cache: Vec<Cache>,
+    /// Updates a second with which the search begins. It doubles the rate, or halves it, until it has one that is sustained
+    /// and one that is not.
+    #[arg(long, value_name = "RATE", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    from: u64,
+    /// The search ends when the lowest rate that is not sustained is at most so many percent above the highest that is.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    precision: u32,
+    /// How late the publisher may be with 99 % of the updates of a run, and the end of a run at the consumer, before the
+    /// rate is not sustained.
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    late_ms: u64,
+    /// The publisher writes so many times a second: the updates of a write are meant to leave together. As many as there are
+    /// updates, or more, spread them evenly.
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    bursts: u32,
+    /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
+    #[arg(long, default_value_t = Pacing::Sleep)]
+    pacing: Pacing,
+    #[command(flatten)]
+    placement: Placement,
+    /// Further settings of all servers, as for their --set. They have the preset `throughput` of messaging without it.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+/// What is between publisher and consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Layout {
+    /// Nothing: the consumer connects to the publisher.
+    Direct,
+    /// A source distributor, whose stream a bare receiver of the backbone follows.
+    SourceDistributor,
+    /// A source distributor and a point-to-point server.
+    P2psLan,
+    /// A source distributor, a point-to-point server, and another one that is its client.
+    P2psPop,
+}
+
+impl std::fmt::Display for Layout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Layout::Direct => "direct",
+            Layout::SourceDistributor => "source-distributor",
+            Layout::P2psLan => "p2ps-lan",
+            Layout::P2psPop => "p2ps-pop",
+        })
+    }
+}
+
+/// Whether servers keep images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cache {
+    /// They do.
+    On,
+    /// They pass on what comes, and ask the publisher again for an image.
+    Off,
+}
+
+impl std::fmt::Display for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Cache::On { "on" } else { "off" })
+    }
+}
+
+/// Rates that the search does not leave, updates a second.
+const BOUNDS: (f64, f64) = (100.0, 100e6);
+
+pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
+    let heads = [
+        "layout",
+        "cache",
+        "updates/s",
+        "sustained",
+        "beside direct",
+        "lost",
+        "publisher's p99 late ms",
+        "the end late ms",
+        "p50 us",
+        "p99 us",
+        "CPU ns/update: publisher, servers, consumer",
+        "runs",
+    ];
+    let mut report = Report::new("no-fan-out", args.options.json, &heads);
+    let mut direct = None;
+    for (layout, cache) in args.ways() {
+        let found = search(layout, cache, args, &report)?;
+        if layout == Layout::Direct {
+            direct = found.rate;
+        }
+        Way { layout, cache, direct, found: &found }.report(&mut report);
+    }
+    let (items, late) = (args.items, args.late_ms);
+    report.note(format!(
+        "{items} items, each watched once; updates of {NUMBERED_PAYLOAD_BYTES} bytes of payload, 11 of header. A rate is \
+         sustained if every update left and came, in order, alone, and neither the publisher's p99 nor the end of the run was \
+         more than {late} ms late. The publisher writes {} times a second. Found within {} %, confirmed by {} runs of {} s; \
+         p50 and p99 are those of one update in 64.",
+        args.bursts, args.precision, args.options.runs, args.options.seconds
+    ));
+    report.print()
+}
+
+impl NoFanOutArgs {
+    /// What is measured, in its order: nothing is kept between the two ends alone.
+    fn ways(&self) -> impl Iterator<Item = (Layout, Option<Cache>)> {
+        let direct =
+            self.layouts.iter().filter(|layout| **layout == Layout::Direct).map(|layout| (*layout, None));
+        let others = self.cache.iter().flat_map(|cache| {
+            let through = self.layouts.iter().filter(|layout| **layout != Layout::Direct);
+            through.map(|layout| (*layout, Some(*cache)))
+        });
+        direct.take(1).chain(others)
+    }
+}
+
+/// The highest rate of a layout. A system that fails is not sustained; the next run has a new one.
+fn search(
+    layout: Layout,
+    cache: Option<Cache>,
+    args: &NoFanOutArgs,
+    report: &Report,
+) -> Result<Found<Outcome>, BenchError> {
+    let seconds = args.options.seconds;
+    let named = |rate: f64| {
+        let cache = cache.map_or(String::new(), |cache| format!(", cache {cache}"));
+        format!("{layout}{cache}, {rate:.0}/s")
+    };
+    let mut system = System::start(layout, cache, args)?;
+    // Caches, buffers and routes are warm when it counts.
+    system.run(args.from as f64, args, seconds.min(1.0))?;
+    system.settle()?;
+    let mut system = Some(system);
+    let search = Search {
+        from: args.from as f64,
+        bounds: BOUNDS,
+        precision: f64::from(args.precision) / 100.0,
+        confirmations: args.options.runs,
+    };
+    search.highest(|rate| {
+        report.progress(&named(rate));
+        let mut present = match system.take() {
+            Some(system) => system,
+            None => System::start(layout, cache, args)?,
+        };
+        let mut outcome = present.run(rate, args, seconds).unwrap_or_else(|error| Outcome::broken(&error));
+        if outcome.is_sustained() {
+            system = Some(present);
+        } else if outcome.broken.is_none() {
+            // A system that does not come to rest has failed.
+            match present.settle() {
+                Ok(()) => system = Some(present),
+                Err(error) => outcome.broken = Some(error.to_string()),
+            }
+        }
+        Ok(outcome)
+    })
+}
+
+/// What was found of a layout.
+struct Way<'a> {
+    layout: Layout,
+    cache: Option<Cache>,
+    /// The rate without servers.
+    direct: Option<f64>,
+    found: &'a Found<Outcome>,
+}
+
+impl Way<'_> {
+    /// A row for the rate that is sustained, and one for the lowest that is not.
+    fn report(&self, report: &mut Report) {
+        let Found { rate, runs, above, trials } = self.found;
+        let bracket = json!({ "low": rate, "high": above.as_ref().map(|(rate, _)| rate) });
+        if let Some(rate) = rate {
+            self.row(report, *rate, runs, true, &bracket, *trials);
+        }
+        if let Some((rate, outcome)) = above {
+            self.row(report, *rate, std::slice::from_ref(outcome), false, &bracket, *trials);
+        }
+    }
+
+    fn row(
+        &self,
+        report: &mut Report,
+        rate: f64,
+        runs: &[Outcome],
+        is_sustained: bool,
+        bracket: &Value,
+        trials: u32,
+    ) {
+        let of = |figure: &dyn Fn(&Outcome) -> Option<f64>| {
+            let mut all = Runs::default();
+            runs.iter().filter_map(figure).for_each(|figure| all.add(figure));
+            all
+        };
+        let time = |time: &dyn Fn(&Outcome) -> Option<Duration>| {
+            of(&|run| Some(time(run)?.as_nanos() as f64).filter(|_| run.broken.is_none()))
+        };
+        let publisher = time(&|run| Some(run.publisher_p99));
+        let last = time(&|run| run.last);
+        let (p50, p99) = (time(&|run| Some(run.p50)), time(&|run| Some(run.p99)));
+        let lost: u64 = runs.iter().map(Outcome::lost).sum();
+        let parts = runs.first().map_or(&[][..], |run| &run.busy);
+        let busy = parts.iter().enumerate().map(|(at, (part, _))| {
+            let ns = |run: &Outcome| Some(run.busy.get(at)?.1.as_nanos() as f64 / run.sent as f64);
+            (*part, of(&|run| ns(run).filter(|ns| ns.is_finite())))
+        });
+        let busy: Vec<_> = busy.filter(|(_, runs)| runs.median().is_finite()).collect();
+        let ratio = self.direct.filter(|_| is_sustained).map(|direct| rate / direct);
+        let fault = runs.iter().find_map(Outcome::fault);
+        let shown = |runs: &Runs, show: &dyn Fn(f64) -> String| {
+            if runs.median().is_finite() { show(runs.median()) } else { "-".to_owned() }
+        };
+        let millis = |ns: f64| format!("{:.1}", ns / 1e6);
+        let cells = [
+            self.layout.to_string(),
+            self.cache.map_or("-".to_owned(), |cache| cache.to_string()),
+            format!("{rate:.0}"),
+            fault.as_ref().map_or_else(|| format!("{0} of {0}", runs.len()), |fault| format!("no: {fault}")),
+            ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
+            lost.to_string(),
+            shown(&publisher, &millis),
+            shown(&last, &millis),
+            shown(&p50, &report::micros),
+            shown(&p99, &report::micros),
+            busy.iter().map(|(_, runs)| format!("{:.0}", runs.median())).collect::<Vec<_>>().join(", "),
+            trials.to_string(),
+        ];
+        let spread = |runs: &Runs| runs.median().is_finite().then(|| report::spread_json(runs));
+        let cpu: Map<String, Value> =
+            busy.iter().map(|(part, runs)| (part.key().to_owned(), report::spread_json(runs))).collect();
+        let object = json!({
+            "layout": self.layout.to_string(), "cache": self.cache.map(|cache| cache.to_string()),
+            "rate": rate, "is_sustained": is_sustained, "runs": runs.len(), "fault": fault,
+            "bracket": bracket, "trials": trials, "to_direct": ratio, "lost": lost,
+            "publisher_p99_late_ns": spread(&publisher), "end_late_ns": spread(&last),
+            "p50_ns": spread(&p50), "p99_ns": spread(&p99), "cpu_ns_per_update": cpu,
+        });
+        report.row(cells, object);
+    }
+}
