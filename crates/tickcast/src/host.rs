@@ -1,13 +1,13 @@
 //! What every daemon of this binary does around its own work: signals, the admin port, counters in a file.
 
 use std::net::SocketAddrV4;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use config::Loaded;
 use counters::Registry;
-use daemon::{DaemonThread, Described, StatusError};
+use daemon::{DaemonThread, Described, StatusError, Wish};
 use net::counters_file::{CountersFile, CountersFileOptions};
 use net::{Registrar, Token, Waker, clock};
 use serde_json::{Value, json};
@@ -273,18 +273,27 @@ pub(crate) fn start_admin(
 
 /// What carries out what operators want of a daemon.
 fn orders(described: Described, stop: Stop) -> Orders {
-    let (to_order, is_awaited) = (described.clone(), Arc::new(AtomicBool::new(false)));
+    let to_order = described.clone();
+    // How often a drain was taken back, and the number of those before the drain whose end is waited for, plus one.
+    let (taken_back, awaited) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
+    let counted = Arc::clone(&taken_back);
     Orders {
-        carry_out: Arc::new(move |order| to_order.order(order.clone())),
+        carry_out: Arc::new(move |order| {
+            let carried_out = to_order.order(order.clone());
+            if order.wish == Wish::Undrain && carried_out.is_ok() {
+                counted.fetch_add(1, Ordering::AcqRel);
+            }
+            carried_out
+        }),
         end_when_drained: Arc::new(move || {
-            if is_awaited.swap(true, Ordering::AcqRel) {
+            let drain = taken_back.load(Ordering::Acquire);
+            if awaited.swap(drain + 1, Ordering::AcqRel) == drain + 1 {
                 return;
             }
             tracing::info!("the daemon ends when it is drained");
-            let (described, stop, is_awaited) = (described.clone(), stop.clone(), Arc::clone(&is_awaited));
+            let (described, stop, taken_back) = (described.clone(), stop.clone(), Arc::clone(&taken_back));
             let wait = move || {
-                end_when_drained(&described, &stop);
-                is_awaited.store(false, Ordering::Release);
+                end_when_drained(&described, &stop, || taken_back.load(Ordering::Acquire) != drain);
             };
             if let Err(error) = std::thread::Builder::new().name("drain".to_owned()).spawn(wait) {
                 tracing::error!(%error, "the daemon will not end when it is drained: end it then");
@@ -296,9 +305,9 @@ fn orders(described: Described, stop: Stop) -> Orders {
 /// How often it is looked whether a daemon is drained that is to end then.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// Ends a daemon when it is drained, unless that is taken back.
-fn end_when_drained(described: &Described, stop: &Stop) {
-    while !stop.wait(LOOK_AGAIN) {
+/// Ends a daemon when it is drained, unless that is taken back. It may be drained again by the time that this looks.
+fn end_when_drained(described: &Described, stop: &Stop, is_taken_back: impl Fn() -> bool) {
+    while !stop.wait(LOOK_AGAIN) && !is_taken_back() {
         // One that is busy is asked again.
         let status = described.ask("").unwrap_or_default();
         match health::drain_of(&status).and_then(|drain| drain["state"].as_str()) {
@@ -451,14 +460,17 @@ mod tests {
     #[test]
     fn a_daemon_ends_when_it_is_drained_and_not_if_that_is_taken_back() {
         let stop = Stop::default();
-        end_when_drained(&p2ps("serving"), &stop);
+        end_when_drained(&p2ps("serving"), &stop, || false);
         assert!(!stop.is_set());
-        end_when_drained(&p2ps("drained"), &stop);
+        // Another drain, to which nobody has said that the daemon is to end.
+        end_when_drained(&p2ps("drained"), &stop, || true);
+        assert!(!stop.is_set());
+        end_when_drained(&p2ps("drained"), &stop, || false);
         assert!(stop.is_set() && stop.is_wanted());
         // It ends by other ways.
         let failed = Stop::default();
         failed.stop();
-        end_when_drained(&p2ps("draining"), &failed);
+        end_when_drained(&p2ps("draining"), &failed, || false);
         assert!(!failed.is_wanted(), "nobody is moved on where a part has failed");
     }
 

@@ -294,6 +294,15 @@ impl Shared {
         }
     }
 
+    /// Waits until it is over and what was published has had its time to be written: a server that takes nothing keeps
+    /// nobody waiting.
+    async fn overdue(&self) {
+        while !self.is_closed() {
+            sleep(RETRY / 4).await;
+        }
+        sleep(END).await;
+    }
+
     fn is_closed(&self) -> bool {
         self.is_closed.load(Acquire)
     }
@@ -396,7 +405,11 @@ impl Pump {
     async fn run(mut self) {
         while !self.shared.is_closed() {
             if let Some(client) = self.connect().await {
-                self.serve(&client).await;
+                let shared = self.shared.clone();
+                tokio::select! {
+                    () = self.serve(&client) => {}
+                    () = shared.overdue() => {}
+                }
                 self.shared.set_connected(false);
                 self.heard
                     .values_mut()
@@ -493,7 +506,11 @@ impl Pump {
                 }
             }
             for packet in packets {
-                self.publish(client, packet).await;
+                if !self.publish(client, packet).await && client.connection_state() != State::Connected {
+                    // Nor would anybody take the others.
+                    self.from_data.drain(usize::MAX, |_| {});
+                    break;
+                }
             }
         }
     }
@@ -515,7 +532,8 @@ impl Pump {
         }
     }
 
-    async fn publish(&self, client: &Client, packet: Packet) {
+    /// Returns whether the client has taken a packet.
+    async fn publish(&self, client: &Client, packet: Packet) -> bool {
         let publishing = client.publish(packet.subject, packet.payload.into());
         let mut publishing = Box::pin(publishing);
         let result = loop {
@@ -533,6 +551,7 @@ impl Pump {
         if result.is_err() {
             self.shared.counters.packets_refused.inc();
         }
+        result.is_ok()
     }
 
     async fn hear_again(&mut self, client: &Client) {

@@ -32,11 +32,16 @@ pub(super) struct Outcome {
     pub(super) is_refused: bool,
 }
 
+/// After so many packets in a row whose numbers are behind, these are believed, and not the one before them.
+const LATE_MAX: u32 = 16;
+
 struct Source {
     id: SourceId,
     run: u64,
     /// Number of the last packet.
     number: u64,
+    /// Packets in a row that were numbered below it.
+    late: u32,
     assembly: Assembly,
     heard_at: Nanos,
 }
@@ -79,7 +84,8 @@ impl Sources {
             self.next += 1;
             // What was sent before it is not missing: nobody has listened.
             let number = head.number - u64::from(head.kind.is_numbered());
-            let source = Source { id, run: head.run, number, assembly: Assembly::default(), heard_at: now };
+            let source =
+                Source { id, run: head.run, number, late: 0, assembly: Assembly::default(), heard_at: now };
             self.found.insert(key, source);
             handle(Found::New(id));
         }
@@ -153,8 +159,15 @@ impl Source {
     fn take(&mut self, packet: &Packet<'_>, handle: &mut impl FnMut(Found<'_>)) -> Outcome {
         let (number, is_numbered) = (packet.head.number, packet.head.kind.is_numbered());
         if number < self.number || (is_numbered && number == self.number) {
-            return Outcome { is_late: is_numbered, ..Outcome::default() };
+            self.late += 1;
+            if self.late < LATE_MAX {
+                return Outcome { is_late: is_numbered, ..Outcome::default() };
+            }
+            // The packets of a sender come in its order, so the high number was another's.
+            self.number = number - u64::from(is_numbered);
+            self.assembly.reset();
         }
+        self.late = 0;
         let lost = number - self.number - u64::from(is_numbered);
         self.number = number;
         if lost > 0 {
@@ -239,6 +252,23 @@ mod tests {
         assert_eq!(world.get(Kind::KeepAlive, (1, 0, 46), b"").lost, 2, "at the tail too");
         assert_eq!(world.message((1, 0, 47), "d").lost, 0);
         assert_eq!(world.heard(), ["0 new", "0 a", "0 b", "0 c", "0 d"]);
+    }
+
+    #[test]
+    fn a_number_that_is_not_the_sender_s_does_not_silence_it() {
+        let mut world = World::new();
+        world.message((1, 0, 1), "a");
+        world.get(Kind::KeepAlive, (1, 0, 1 << 63), b"");
+        let late = (2..40).take_while(|number| world.message((1, 0, *number), "late").is_late).count();
+        assert_eq!(late, LATE_MAX as usize - 1);
+        assert_eq!(world.message((1, 0, 2 + LATE_MAX as u64), "b"), Outcome::default());
+        assert_eq!(world.heard(), ["0 new", "0 a", "0 late", "0 b"]);
+        // A stream on which nothing is published is heard again too.
+        world.get(Kind::KeepAlive, (1, 0, 1 << 63), b"");
+        for _ in 0..LATE_MAX {
+            world.get(Kind::KeepAlive, (1, 0, 2 + LATE_MAX as u64), b"");
+        }
+        assert_eq!(world.message((1, 0, 3 + LATE_MAX as u64), "c"), Outcome::default());
     }
 
     #[test]
