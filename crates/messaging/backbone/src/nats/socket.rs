@@ -143,7 +143,6 @@ impl Socket {
             inbound: Mutex::new(inbound),
             counters: counters.connection,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let pump = Pump {
             shared: shared.clone(),
             config: config.clone(),
@@ -153,7 +152,7 @@ impl Socket {
             connects: 0,
         };
         let thread = std::thread::Builder::new().name("nats".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(pump.run()))?;
+        let thread = thread.spawn(move || pump.run())?;
         Ok(Socket {
             to,
             from,
@@ -402,22 +401,35 @@ struct Pump {
 }
 
 impl Pump {
-    async fn run(mut self) {
+    /// A client that was given up goes on trying with what it was given, and says so. So each has a runtime of its own,
+    /// and ends with it.
+    fn run(mut self) {
         while !self.shared.is_closed() {
-            if let Some(client) = self.connect().await {
-                let shared = self.shared.clone();
-                tokio::select! {
-                    () = self.serve(&client) => {}
-                    () = shared.overdue() => {}
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    self.shared.report_once(format!("NATS cannot be spoken with: {error}"));
+                    std::thread::sleep(RETRY);
+                    continue;
                 }
-                self.shared.set_connected(false);
-                self.heard
-                    .values_mut()
-                    .for_each(|(_, task)| task.take().into_iter().for_each(|task| task.abort()));
+            };
+            runtime.block_on(self.run_once());
+        }
+    }
+
+    async fn run_once(&mut self) {
+        if let Some(client) = self.connect().await {
+            let shared = self.shared.clone();
+            tokio::select! {
+                () = self.serve(&client) => {}
+                () = shared.overdue() => {}
             }
-            if self.shared.is_closed() {
-                break;
-            }
+            self.shared.set_connected(false);
+            self.heard
+                .values_mut()
+                .for_each(|(_, task)| task.take().into_iter().for_each(|task| task.abort()));
+        }
+        if !self.shared.is_closed() {
             let _ = timeout(RETRY, self.closing()).await;
         }
     }
