@@ -104,11 +104,7 @@ class LargeImages(test_ema_consumer.LargeImages):
 class PointOfPresence(test_pop.BehindProviders, test_interactive.Failover):
     """A P2PS behind EMA providers that keeps nothing."""
 
-    @classmethod
-    def serve(cls):
-        providers = [('to-%d' % port, ['127.0.0.1:%d' % port], {}) for port in cls.ports]
-        pop = cls.system_.pop(providers, sets=LINGER['p2ps'] | LINGER['distributor'] | P2PS)
-        return pop, pop
+    SETS = P2PS
 
 
 if __name__ == '__main__':

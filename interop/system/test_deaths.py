@@ -19,7 +19,7 @@ class Deaths(SystemTest):
         cls.distributor = cls.system_.source_distributor(sets=cls.SETS)
         cls.p2ps = cls.serve()
         cls.feed = cls.system_.feed(speed=speed, delay_ms=3000)
-        cls.clients = [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
+        cls.clients = cls.watchers()
         cls.episodes = {}
         hold_until_ready(cls.feed, cls.distributor, cls.clients)
 
@@ -27,6 +27,10 @@ class Deaths(SystemTest):
     def serve(cls):
         """Whom the clients ask."""
         return cls.system_.p2ps(sets=cls.SETS)
+
+    @classmethod
+    def watchers(cls):
+        return [cls.system_.java(cls.p2ps), cls.system_.native(cls.p2ps)]
 
     @classmethod
     def play(cls, more):

@@ -5,7 +5,6 @@ import time
 import unittest
 
 import nats_servers
-from daemons import hold_until_ready
 from nats_servers import NatsServer
 from process import ROOT, wait_until
 from system_test import SystemTest
@@ -22,24 +21,37 @@ class OverNats(Deaths):
         cls.servers = servers
         for server in servers:
             cls.keep(server)
-        cls.system_ = cls.system()
-        cls.sets = nats_servers.sets(servers)
-        cls.distributor = cls.system_.source_distributor(sets=cls.sets)
-        cls.p2ps = cls.system_.p2ps(sets=cls.sets)
-        cls.feed = cls.system_.feed(speed=speed, delay_ms=3000)
-        cls.clients = [cls.system_.native(cls.p2ps)]
-        cls.episodes = {}
-        hold_until_ready(cls.feed, cls.distributor, cls.clients)
+        cls.SETS = nats_servers.sets(servers)
+        super().begin(speed)
+
+    @classmethod
+    def watchers(cls):
+        return [cls.system_.native(cls.p2ps)]
 
     @classmethod
     def late(cls):
         """The images of a P2PS that starts now."""
-        late = cls.system_.p2ps(sets=cls.sets, name='late')
+        late = cls.system_.p2ps(sets=cls.SETS, name='late')
         cls.system_.wait_right(late)
         return cls.system_.snapshot(late)
 
 
-class EachPart(OverNats):
+class EndsRight:
+    """What is so whoever has died."""
+
+    def test_it_happened_under_load(self):
+        self.assertTrue(self.still_playing)
+
+    def test_the_end_is_right(self):
+        self.assert_all_good()
+
+    def test_a_server_that_starts_after_the_replay_has_right_images(self):
+        status, finals, _ = self.late_images
+        self.assertEqual(status, 0)
+        self.assert_final_images(finals)
+
+
+class EachPart(EndsRight, OverNats):
     """P2PS, source distributor and server die one after the other, during one replay."""
 
     @classmethod
@@ -56,9 +68,6 @@ class EachPart(OverNats):
         cls.finish()
         cls.late_images = cls.late()
 
-    def test_it_happened_under_load(self):
-        self.assertTrue(self.still_playing)
-
     def test_clients_saw_suspect_and_then_ok(self):
         for name in 'p2ps', 'distributor', 'nats':
             with self.subTest(name):
@@ -67,16 +76,8 @@ class EachPart(OverNats):
     def test_a_link_does_not_outlive_the_connection(self):
         self.assertGreater(self.p2ps.metrics()['nats_links_closed_total'], self.closed_before)
 
-    def test_the_end_is_right(self):
-        self.assert_all_good()
 
-    def test_a_server_that_starts_after_the_replay_has_right_images(self):
-        status, finals, _ = self.late_images
-        self.assertEqual(status, 0)
-        self.assert_final_images(finals)
-
-
-class Cluster(OverNats):
+class Cluster(EndsRight, OverNats):
     """Of three servers the one dies that the source distributor is connected to."""
 
     @classmethod
@@ -98,9 +99,6 @@ class Cluster(OverNats):
         took = time.monotonic() - start
         print('cluster of three, the server of %s killed: all items good again after %.2f s' % (whose, took))
 
-    def test_it_happened_under_load(self):
-        self.assertTrue(self.still_playing)
-
     def test_what_was_lost_was_noticed(self):
         self.assertGreater(self.gaps, 0)
         self.assert_suspect_then_ok('the source distributor')
@@ -108,14 +106,6 @@ class Cluster(OverNats):
     def test_the_daemon_has_gone_to_another_server(self):
         metrics = self.distributor.metrics()
         self.assertEqual((metrics['nats_connection_connected'], metrics['nats_connection_connects_total']), (1, 2))
-
-    def test_the_end_is_right(self):
-        self.assert_all_good()
-
-    def test_a_server_that_starts_after_the_replay_has_right_images(self):
-        status, finals, _ = self.late_images
-        self.assertEqual(status, 0)
-        self.assert_final_images(finals)
 
 
 class Secured(SystemTest):

@@ -18,10 +18,12 @@ def behind(p2ps, **keys):
 class BehindProviders(Interactive):
     """Two EMA interactive providers -> point of presence -> EMA consumers."""
 
+    SETS = {}
+
     @classmethod
     def serve(cls):
         providers = [('to-%d' % port, ['127.0.0.1:%d' % port], {}) for port in cls.ports]
-        pop = cls.system_.pop(providers, sets=LINGER['p2ps'] | LINGER['distributor'])
+        pop = cls.system_.pop(providers, sets=LINGER['p2ps'] | LINGER['distributor'] | cls.SETS)
         return pop, pop
 
     @classmethod

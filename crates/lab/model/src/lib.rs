@@ -37,7 +37,7 @@ pub use server::{Client, Phase, Server};
 use stateright::{Model, Property};
 
 /// A rule that is left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mistake {
     /// Missing numbers are passed over.
     GapsAreIgnored,

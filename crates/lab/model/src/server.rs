@@ -73,12 +73,8 @@ pub struct Server {
     /// Which promise was broken.
     pub fault: Option<&'static str>,
     is_uncached: bool,
-    mistake: Option<Tag>,
+    mistake: Option<Mistake>,
 }
-
-/// A [`Mistake`] that can be hashed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Tag(u8);
 
 impl Server {
     pub(crate) fn new(is_uncached: bool, mistake: Option<Mistake>) -> Server {
@@ -94,12 +90,12 @@ impl Server {
             clients: [Client::Waiting, Client::Absent],
             fault: None,
             is_uncached,
-            mistake: mistake.map(|mistake| Tag(mistake as u8)),
+            mistake,
         }
     }
 
     fn makes(&self, mistake: Mistake) -> bool {
-        self.mistake == Some(Tag(mistake as u8))
+        self.mistake == Some(mistake)
     }
 }
 
@@ -325,8 +321,7 @@ impl Server {
         if *next == 0 {
             *next = after + 1;
         }
-        let joins =
-            self.is_bound || after + 1 >= *next || self.mistake == Some(Tag(Mistake::AnyImageJoins as u8));
+        let joins = self.is_bound || after + 1 >= *next || self.mistake == Some(Mistake::AnyImageJoins);
         self.is_bound = true;
         if !joins {
             // What was held stays: it may be behind the next one.

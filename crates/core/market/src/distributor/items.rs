@@ -480,7 +480,7 @@ impl Items {
 impl Items {
     /// What a peer is told that wants an item whose image is not there: nothing but that it takes its time,
     /// as long as a provider can be asked; else why not.
-    pub(super) fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
+    fn report_awaited(&self, index: usize, peer: PeerId, sink: &mut impl DistributorSink) {
         let item = &self.table[index];
         let key = item.key.as_key();
         let is_available =

@@ -7,7 +7,7 @@ use units::{Nanos, Rng};
 
 use super::link::{Link, NO_ROOM, Over, Times};
 use super::packet::{self, ASSEMBLED_BYTES_MAX, Body, Head, Kind, Packet, Subjects, reason};
-use super::socket::Socket;
+use super::socket::{ConnectionNews, Socket};
 use super::sources::{Found, Outcome, Sources};
 use super::{NatsConfig, NatsCounters, TICKS_IN_KEEP_ALIVE, TURN_PACKETS};
 use crate::multicast::Limit;
@@ -20,8 +20,6 @@ const DIRECTORY: u32 = 1;
 pub struct NatsInlet {
     socket: Socket,
     state: State,
-    /// How often it was broken, and whether there is one.
-    connection: (u64, bool),
     tick_at: Nanos,
     limit: Limit,
 }
@@ -86,7 +84,7 @@ impl NatsInlet {
             over: Vec::new(),
             counters,
         };
-        Ok(NatsInlet { socket, state, connection: (0, false), tick_at: Nanos::ZERO, limit: Limit::default() })
+        Ok(NatsInlet { socket, state, tick_at: Nanos::ZERO, limit: Limit::default() })
     }
 
     fn poll(&mut self, now: Nanos, events: &mut impl InletEvents) {
@@ -105,14 +103,10 @@ impl NatsInlet {
 
     /// A connection that was broken has lost who knows what: links begin anew.
     fn look_at_connection(&mut self, now: Nanos, events: &mut impl InletEvents) {
-        let connection = (self.socket.breaks(), self.socket.is_connected());
-        let before = std::mem::replace(&mut self.connection, connection);
-        if connection == before {
-            return;
-        }
+        let Some(news) = self.socket.connection_news() else { return };
         // Who publishes what is asked as soon as there is a server.
         (self.tick_at, self.state.query_at) = (Nanos::ZERO, Nanos::ZERO);
-        if connection.0 == before.0 {
+        if news == ConnectionNews::Other {
             return;
         }
         for instance in self.state.links.keys().copied().collect::<Vec<_>>() {

@@ -10,7 +10,7 @@ use super::packet::{
     self, ASSEMBLED_BYTES_MAX, Body, HEAD_BYTES, Head, Kind, MESSAGE_BYTES_MAX, PIECE_HEAD_BYTES, Packet,
     RECORD_HEAD_BYTES, Subjects, append_record, piece_head, reason,
 };
-use super::socket::Socket;
+use super::socket::{ConnectionNews, Socket};
 use super::{NatsConfig, NatsCounters, TICKS_IN_KEEP_ALIVE, TURN_PACKETS};
 use crate::multicast::Limit;
 use crate::{DIRECTORY_TOPIC, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
@@ -39,8 +39,6 @@ pub struct NatsOutlet {
     links: HashMap<u64, PeerLink>,
     peers: BTreeMap<PeerId, u64>,
     next_peer: u32,
-    /// How often it was broken, and whether there is one.
-    connection: (u64, bool),
     tick_at: Nanos,
     /// What has happened outside of a call that hands on events.
     events: Vec<OutletEvent>,
@@ -159,7 +157,6 @@ impl NatsOutlet {
             links: HashMap::new(),
             peers: BTreeMap::new(),
             next_peer: 0,
-            connection: (0, false),
             tick_at: Nanos::ZERO,
             events: Vec::new(),
             counters,
@@ -188,17 +185,13 @@ impl NatsOutlet {
 
     /// A connection that was broken has lost who knows what: links begin anew.
     fn look_at_connection(&mut self) {
-        let connection = (self.socket.breaks(), self.socket.is_connected());
-        let before = std::mem::replace(&mut self.connection, connection);
-        if connection == before {
-            return;
-        }
+        let Some(news) = self.socket.connection_news() else { return };
         // What there is is said as soon as there is a server.
         for stream in self.streams.values_mut().chain([&mut self.directory]) {
             stream.said_at = Nanos::ZERO;
         }
         self.tick_at = Nanos::ZERO;
-        if connection.0 == before.0 {
+        if news == ConnectionNews::Other {
             return;
         }
         for origin in self.links.keys().copied().collect::<Vec<_>>() {

@@ -49,8 +49,19 @@ pub(super) struct Socket {
     /// Packets that the ring had no room for, oldest first.
     waiting: VecDeque<Vec<u8>>,
     thread: Option<JoinHandle<()>>,
+    /// How many connections had broken when it was asked last, and whether there was one.
+    connection: (u64, bool),
     counters: Arc<NatsCarrier>,
     packet_bytes: usize,
+}
+
+/// What has become of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionNews {
+    /// It has lost who knows what, whether or not there is another one by now.
+    Broken,
+    /// Nothing was lost.
+    Other,
 }
 
 /// What both threads see.
@@ -63,6 +74,8 @@ struct Shared {
     /// It waits for room in the ring.
     wants_room: AtomicBool,
     is_closed: AtomicBool,
+    /// The same, to be waited for.
+    closed: Notify,
     is_connected: AtomicBool,
     /// How many connections have broken.
     breaks: AtomicU64,
@@ -131,6 +144,7 @@ impl Socket {
             wants_wake: AtomicBool::new(false),
             wants_room: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
+            closed: Notify::new(),
             is_connected: AtomicBool::new(false),
             breaks: AtomicU64::new(0),
             payload_max: AtomicUsize::new(usize::MAX),
@@ -159,6 +173,7 @@ impl Socket {
             shared,
             waiting: VecDeque::new(),
             thread: Some(thread),
+            connection: (0, false),
             counters: counters.carrier,
             packet_bytes: config.packet_bytes as usize,
         })
@@ -226,9 +241,12 @@ impl Socket {
         self.shared.is_connected.load(Acquire)
     }
 
-    /// How many connections have broken by now.
-    pub(super) fn breaks(&self) -> u64 {
-        self.shared.breaks.load(Acquire)
+    /// Whether the connection has broken, or another one is made, since this was asked last.
+    pub(super) fn connection_news(&mut self) -> Option<ConnectionNews> {
+        let now = (self.shared.breaks.load(Acquire), self.is_connected());
+        let before = std::mem::replace(&mut self.connection, now);
+        let news = if now.0 == before.0 { ConnectionNews::Other } else { ConnectionNews::Broken };
+        (now != before).then_some(news)
     }
 
     /// The longest packet.
@@ -271,6 +289,7 @@ impl Socket {
     pub(super) fn end(&mut self) {
         self.flush();
         self.shared.is_closed.store(true, Release);
+        self.shared.closed.notify_one();
         self.shared.news.notify_one();
         // A thread that has panicked has said so.
         self.thread.take().into_iter().for_each(|thread| _ = thread.join());
@@ -296,9 +315,7 @@ impl Shared {
     /// Waits until it is over and what was published has had its time to be written: a server that takes nothing keeps
     /// nobody waiting.
     async fn overdue(&self) {
-        while !self.is_closed() {
-            sleep(RETRY / 4).await;
-        }
+        self.closed.notified().await;
         sleep(END).await;
     }
 
