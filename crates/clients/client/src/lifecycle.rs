@@ -45,6 +45,16 @@ pub(crate) trait SessionLayer: 'static {
         sink: &mut F,
     ) -> Result<(), DisconnectReason>;
 
+    /// As [`Handler::messages_ahead`]: nothing is shown unless the session says so.
+    fn messages_ahead(&self) -> usize {
+        0
+    }
+
+    /// As [`Handler::on_coming`].
+    fn on_coming<F: FnMut(Self::Event<'_>)>(&mut self, message: &[u8], sink: &mut F) {
+        let _ = (message, sink);
+    }
+
     /// Looks at the time.
     fn on_wakeup(
         &mut self,
@@ -146,6 +156,16 @@ impl<S: SessionLayer, F: FnMut(S::Event<'_>)> Handler for Input<'_, S, F> {
     fn on_message(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
         let result = self.session.on_message(self.now, message, out, self.sink);
         self.flow(result)
+    }
+
+    #[inline]
+    fn messages_ahead(&self) -> usize {
+        self.session.messages_ahead()
+    }
+
+    #[inline]
+    fn on_coming(&mut self, message: &[u8]) {
+        self.session.on_coming(message, self.sink);
     }
 }
 

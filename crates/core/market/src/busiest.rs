@@ -7,11 +7,11 @@
 
 use std::time::Duration;
 
-use slab::Slab;
 use units::Nanos;
 
 use crate::key::{ItemKey, OwnedKey};
 use crate::key_index::Keyed;
+use crate::table::Table;
 
 /// Most items that are named as the busiest.
 pub const BUSIEST_MAX: usize = 32;
@@ -77,13 +77,13 @@ impl Busiest {
 
     /// Looks at a portion of the items, if it is time. Returns how many.
     #[inline]
-    pub(crate) fn sweep<T: Counted>(&mut self, now: Nanos, table: &mut Slab<T>) -> usize {
+    pub(crate) fn sweep<T: Counted>(&mut self, now: Nanos, table: &mut Table<T>) -> usize {
         if now < self.next_wakeup() { 0 } else { self.sweep_portion(now, table) }
     }
 
     #[cold]
     #[inline(never)]
-    fn sweep_portion<T: Counted>(&mut self, now: Nanos, table: &mut Slab<T>) -> usize {
+    fn sweep_portion<T: Counted>(&mut self, now: Nanos, table: &mut Table<T>) -> usize {
         if now >= self.wanted_until {
             *self = Busiest::default();
             return 0;
@@ -94,7 +94,7 @@ impl Busiest {
         let before = self.looked_at.get(self.next).copied();
         let first = self.next * PORTION;
         let mut looked_at = 0;
-        for index in first..(first + PORTION).min(table.capacity()) {
+        for index in first..(first + PORTION).min(table.end()) {
             let Some(item) = table.get_mut(index) else { continue };
             looked_at += 1;
             let moved = item.take_moved();
@@ -111,7 +111,7 @@ impl Busiest {
         }
         self.next += 1;
         self.due = Some(now + STEP);
-        if self.next * PORTION >= table.capacity() {
+        if self.next * PORTION >= table.end() {
             self.end_sweep(now, before.is_some());
         }
         looked_at
@@ -157,13 +157,15 @@ mod tests {
         }
     }
 
-    fn table(count: usize) -> Slab<Ticker> {
+    fn table(count: usize) -> Table<Ticker> {
         let named = |at: usize| ItemKey::named(1, Domain::MARKET_PRICE, at.to_string().as_bytes()).to_owned();
-        (0..count).map(|at| (at, Ticker(named(at), 7))).collect()
+        let mut table = Table::default();
+        (0..count).for_each(|at| assert_eq!(table.insert(Ticker(named(at), 7)), at));
+        table
     }
 
     /// Sweeps until no more is due before `until`.
-    fn go_on(busiest: &mut Busiest, table: &mut Slab<Ticker>, until: Nanos) -> Vec<usize> {
+    fn go_on(busiest: &mut Busiest, table: &mut Table<Ticker>, until: Nanos) -> Vec<usize> {
         let mut looked_at = Vec::new();
         while busiest.next_wakeup() < until {
             looked_at.push(busiest.sweep(busiest.next_wakeup(), table));
@@ -194,8 +196,8 @@ mod tests {
         busiest.want(T0);
         go_on(&mut busiest, &mut table, T0 + Duration::from_millis(1));
         assert!(busiest.shown().is_none(), "what came before somebody looked says nothing");
-        for (at, ticker) in &mut table {
-            ticker.1 = if at % 2 == 0 { at as u32 } else { 0 };
+        for at in 0..table.end() {
+            table[at].1 = if at % 2 == 0 { at as u32 } else { 0 };
         }
         go_on(&mut busiest, &mut table, T0 + SWEEP + STEP);
         let found = names(&busiest);
@@ -233,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_empty_table_has_no_busy_items() {
-        let (mut busiest, mut table) = (Busiest::default(), Slab::new());
+        let (mut busiest, mut table) = (Busiest::default(), Table::default());
         busiest.want(T0);
         go_on(&mut busiest, &mut table, T0 + 2 * SWEEP);
         assert_eq!(names(&busiest), []);

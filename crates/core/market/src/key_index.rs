@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
-use slab::Slab;
 
 use crate::key::ItemKey;
+use crate::table::Table;
 
 /// Finds the item of a key in a table. It holds places alone: keys are with the items, and a million of them would take
 /// some 80 bytes each once more.
@@ -41,14 +41,14 @@ impl KeyIndex {
     }
 
     /// The place of a key's item.
-    pub(crate) fn find<T: Keyed>(&self, table: &Slab<T>, key: ItemKey<'_>) -> Option<usize> {
+    pub(crate) fn find<T: Keyed>(&self, table: &Table<T>, key: ItemKey<'_>) -> Option<usize> {
         let hash = Self::hash(&self.hasher, key);
         let is_it = |place: &u32| table.get(*place as usize).is_some_and(|item| item.key() == key);
         self.parts[Self::part_of(hash)].find(hash, is_it).map(|place| *place as usize)
     }
 
     /// Notes a place of the table, of which there are fewer than 4 billion. Its key is new.
-    pub(crate) fn insert<T: Keyed>(&mut self, table: &Slab<T>, place: usize) {
+    pub(crate) fn insert<T: Keyed>(&mut self, table: &Table<T>, place: usize) {
         let KeyIndex { parts, hasher } = self;
         let hash_of =
             |place: &u32| table.get(*place as usize).map_or(0, |item| Self::hash(hasher, item.key()));
@@ -86,7 +86,7 @@ mod tests {
     fn it_finds_what_a_sorted_map_finds() {
         let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(3);
-        let (mut index, mut table) = (KeyIndex::default(), Slab::new());
+        let (mut index, mut table) = (KeyIndex::default(), Table::default());
         let mut model: BTreeMap<String, usize> = BTreeMap::new();
         for step in 0..60_000 {
             let name = format!("I{}", rng.next_u64() % 5_000);

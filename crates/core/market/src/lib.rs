@@ -54,6 +54,7 @@ mod shared;
 mod short_bytes;
 #[cfg(test)]
 mod state_tables;
+mod table;
 pub mod users;
 mod view;
 

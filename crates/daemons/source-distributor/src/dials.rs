@@ -128,6 +128,7 @@ impl Dials {
             return;
         }
         let is_held = core.holds_provider(provider);
+        dial.connection.look_ahead(core.messages_ahead());
         let (spec, down) = (&dial.spec, &mut dial.down);
         let mut on_event = |event: DialledEvent<'_>| match event {
             DialledEvent::Connected { host, .. } => {
@@ -141,6 +142,7 @@ impl Dials {
                     sink.close_provider(provider, &error);
                 }
             }
+            DialledEvent::Coming(bytes) => core.announce(provider, bytes),
             DialledEvent::Disconnected { host, reason, retry_in } => {
                 lost(spec, host, reason, retry_in.map(|d| d.as_millis() as u64), down);
                 core.on_provider_closed(now, provider, sink);

@@ -2,7 +2,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use backbone::Outlet;
-use market::MESSAGES_AHEAD;
 use market::distributor::{Distributor, ProviderError, ProviderId};
 use rssl::{CloseReason, Session};
 use server::rssl::Rssl;
@@ -67,7 +66,7 @@ impl<O: Outlet> Service<Rssl> for RsslToMarket<'_, O> {
 
     #[inline]
     fn messages_ahead(&self) -> usize {
-        if self.core.looks_ahead() { MESSAGES_AHEAD } else { 0 }
+        self.core.messages_ahead()
     }
 
     #[inline]

@@ -101,6 +101,12 @@ impl DialledConnection {
         }
     }
 
+    /// From now on messages are shown ([`DialledEvent::Coming`]) so many messages before their turn, if they come with the
+    /// same input; 0 for not at all.
+    pub fn look_ahead(&mut self, messages: usize) {
+        self.life.session.look_ahead(messages);
+    }
+
     /// The owner wants another connection than this one: it ends with the next [`DialledConnection::work`], which tells
     /// so.
     pub fn hang_up(&mut self) {

@@ -20,6 +20,9 @@ pub enum DialledEvent<'a> {
     },
     /// A whole message of the server.
     Message(&'a [u8]),
+    /// A message that comes soon, if the connection lives: a hint, which an owner gets that looks ahead
+    /// ([`look_ahead`](crate::DialledConnection::look_ahead)).
+    Coming(&'a [u8]),
     /// The connection, or an attempt at one, is over.
     Disconnected {
         /// The server.
@@ -36,12 +39,13 @@ pub(super) struct RawSession {
     is_connected: bool,
     is_accepted: bool,
     is_hung_up: bool,
+    messages_ahead: usize,
     counters: Arc<Counters>,
 }
 
 impl RawSession {
     pub(super) fn new(counters: Arc<Counters>) -> RawSession {
-        RawSession { is_connected: false, is_accepted: false, is_hung_up: false, counters }
+        RawSession { is_connected: false, is_accepted: false, is_hung_up: false, messages_ahead: 0, counters }
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -51,6 +55,10 @@ impl RawSession {
     /// Returns whether that is news.
     pub(super) fn accept(&mut self) -> bool {
         !std::mem::replace(&mut self.is_accepted, self.is_connected) && self.is_connected
+    }
+
+    pub(super) fn look_ahead(&mut self, messages: usize) {
+        self.messages_ahead = messages;
     }
 
     pub(super) fn hang_up(&mut self) {
@@ -97,6 +105,16 @@ impl SessionLayer for RawSession {
         self.counters.messages_in.inc();
         sink(DialledEvent::Message(message));
         Ok(())
+    }
+
+    #[inline]
+    fn messages_ahead(&self) -> usize {
+        self.messages_ahead
+    }
+
+    #[inline]
+    fn on_coming<F: FnMut(DialledEvent<'_>)>(&mut self, message: &[u8], sink: &mut F) {
+        sink(DialledEvent::Coming(message));
     }
 
     fn on_wakeup(

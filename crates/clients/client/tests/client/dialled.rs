@@ -98,3 +98,33 @@ fn a_server_that_answers_no_version_is_offered_lower_ones_before_the_attempt_has
     }
     assert_eq!((counters.version_fallbacks.get(), counters.connect_attempts.get()), (3, 4), "14 to 11");
 }
+
+#[test]
+fn an_owner_that_looks_ahead_is_shown_messages_before_their_turn_and_no_other_is() {
+    let server = TestServer::start();
+    for ahead in [0, 2] {
+        let config = DialledConfig::default();
+        let counters = Arc::new(counters::table::DialledConnection::default());
+        let mut connection =
+            DialledConnection::new(&config, &server.hosts(), &Identity::default(), 1, counters)
+                .expect("good");
+        connection.look_ahead(ahead);
+        let mut poller = Poller::new().expect("descriptors");
+        drive(&mut connection, &mut poller, is_connected);
+        connection.send(&rdm::login::LoginRequest::consumer(b"me").to_vec().expect("short")).expect("room");
+        let (mut shown, mut got) = (Vec::new(), Vec::new());
+        drive(&mut connection, &mut poller, |event| match event {
+            DialledEvent::Coming(bytes) => {
+                assert!(got.is_empty(), "the message was here before it was shown");
+                shown.push(bytes.to_vec());
+                false
+            }
+            DialledEvent::Message(bytes) => {
+                got.push(bytes.to_vec());
+                true
+            }
+            _ => false,
+        });
+        assert_eq!(shown, if ahead > 0 { got } else { Vec::new() });
+    }
+}

@@ -111,7 +111,7 @@ impl Items {
         while let Some(at) = self.sweep_done_by(provider, &what) {
             self.cleanups.sweeps.remove(at);
         }
-        let all = Range::All(0..self.table.capacity());
+        let all = Range::All(0..self.table.end());
         self.begin_sweep(now, provider, (what, all), sink);
     }
 
@@ -152,8 +152,7 @@ impl Items {
         }
         these.sort_unstable();
         these.dedup();
-        let places =
-            if is_all { Range::All(0..self.table.capacity()) } else { Range::These(these.into_iter()) };
+        let places = if is_all { Range::All(0..self.table.end()) } else { Range::These(these.into_iter()) };
         self.begin_sweep(now, provider, (what, places), sink);
     }
 

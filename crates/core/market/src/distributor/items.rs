@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use counters::table::Distributor as Counters;
 use rwf::{DataState, Domain, Key, State, StateCode, StatusMsg, StreamState};
-use slab::Slab;
 use units::Nanos;
 
 use super::base::{DistributorConfig, PeerId, ProviderId, Timer};
@@ -33,13 +32,14 @@ use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
 use crate::key_index::KeyIndex;
+use crate::table::Table;
 
 /// What there is, who supplies it, and who wants it.
 pub(super) struct Items {
     pub(super) config: Arc<DistributorConfig>,
     pub(super) suppliers: Suppliers,
     pub(super) links: Links,
-    pub(super) table: Slab<Item>,
+    pub(super) table: Table<Item>,
     index: KeyIndex,
     pub(super) busiest: Busiest,
     /// Items that peers want and no provider has published yet.
@@ -67,7 +67,7 @@ impl Items {
             config: Arc::clone(config),
             suppliers,
             links: Links::new(Arc::clone(config), Arc::clone(&counters)),
-            table: Slab::new(),
+            table: Table::default(),
             index: KeyIndex::default(),
             busiest: Busiest::default(),
             unknown: UnknownItems::default(),

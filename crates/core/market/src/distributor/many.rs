@@ -72,7 +72,7 @@ impl Distributor {
             items.sort_unstable();
             Range::These(items.into_iter())
         } else {
-            Range::All(0..self.items.table.capacity())
+            Range::All(0..self.items.table.end())
         };
         let goes_with_last = self.items.cleanups.sweeps.back().is_some_and(|last| {
             last.provider == provider

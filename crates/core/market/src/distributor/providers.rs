@@ -67,14 +67,15 @@ impl Distributor {
         result
     }
 
-    /// Whether there are so many items that [`Distributor::announce`] helps.
+    /// How many messages before its turn a message is best announced ([`Distributor::announce`]); 0 if there are so few
+    /// items that it does not help.
     #[inline]
     #[must_use]
-    pub fn looks_ahead(&self) -> bool {
-        Ahead::helps(self.items.table.len())
+    pub fn messages_ahead(&self) -> usize {
+        if Ahead::helps(self.items.table.len()) { Ahead::DISTANCE } else { 0 }
     }
 
-    /// A message of a provider comes in one of the next [`MESSAGES_AHEAD`](crate::MESSAGES_AHEAD) calls of
+    /// A message of a provider comes in one of the next [`Distributor::messages_ahead`] calls of
     /// [`Distributor::on_provider_message`]. That is a hint: what its item needs is brought into the processor's caches.
     #[inline]
     pub fn announce(&mut self, provider: ProviderId, bytes: &[u8]) {

@@ -37,7 +37,7 @@ impl PointToPoint {
             }
         }
         let (mut waiting, mut of_items) = (0, 0);
-        for (index, item) in &self.items.table {
+        for (index, item) in self.items.table.iter() {
             of_items += item.waiting;
             let owed = owed.remove(&index).unwrap_or_default();
             // What is more is of streams of clients that are gone.

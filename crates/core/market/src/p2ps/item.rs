@@ -61,6 +61,13 @@ impl Prefetch for Item {
             prefetch::value(group);
         }
     }
+
+    #[inline]
+    fn prefetch_far_behind(&self) {
+        if let Some(watcher) = self.audience.active().first().and_then(|group| group.watchers.first()) {
+            prefetch::value(watcher);
+        }
+    }
 }
 
 impl Item {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
 use rwf::{DataState, Key, State, StateCode, StatusMsg, StreamState, UpdateMsg};
-use slab::Slab;
 use units::Nanos;
 
 use super::audience::{Form, FormRoom, Group, Unusable};
@@ -33,6 +32,7 @@ use crate::encoding::Encoding;
 use crate::image::FieldRules;
 use crate::key::ItemKey;
 use crate::key_index::KeyIndex;
+use crate::table::Table;
 
 /// The items that clients watch, with the clients and with what they come from.
 pub(super) struct WatchedItems {
@@ -40,7 +40,7 @@ pub(super) struct WatchedItems {
     pub(super) sources: Sources,
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
-    pub(super) table: Slab<Item>,
+    pub(super) table: Table<Item>,
     index: KeyIndex,
     pub(super) busiest: Busiest,
     next_serial: u64,
@@ -71,7 +71,7 @@ impl WatchedItems {
             sources: Sources::new(Arc::clone(counters)),
             clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
             conversations: Conversations::new(Arc::clone(counters)),
-            table: Slab::new(),
+            table: Table::default(),
             index: KeyIndex::default(),
             busiest: Busiest::default(),
             next_serial: 0,

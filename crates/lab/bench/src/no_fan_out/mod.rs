@@ -19,13 +19,14 @@ use clap::{Args, ValueEnum};
 use measure::Runs;
 use serde_json::{Map, Value, json};
 
-use crate::end_to_end::{Pacing, Placement};
+use crate::end_to_end::Pacing;
+use crate::options::Cpu;
 use crate::report::{self, Report};
 use crate::search::{Found, Search, Trial};
 use crate::update::NUMBERED_PAYLOAD_BYTES;
 use crate::{BenchError, RunOptions};
 
-use system::{Outcome, System};
+use system::{Outcome, Part, System};
 
 #[derive(Debug, Args)]
 pub struct NoFanOutArgs {
@@ -58,8 +59,13 @@ pub struct NoFanOutArgs {
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
-    #[command(flatten)]
-    placement: Placement,
+    /// CPUs of publisher, source distributor, point-to-point server, point of presence and consumer. Without it, the parts of
+    /// a layout are spread over two so that both have about as much to do.
+    #[arg(long, value_delimiter = ',', num_args = 5, value_name = "CPU")]
+    cpus: Option<Vec<usize>>,
+    /// Leaves the processes to the scheduler.
+    #[arg(long, conflicts_with = "cpus")]
+    unpinned: bool,
     /// Further settings of all servers, as for their --set. They have the preset `throughput` of messaging without it.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -86,6 +92,18 @@ impl std::fmt::Display for Layout {
             Layout::P2psLan => "p2ps-lan",
             Layout::P2psPop => "p2ps-pop",
         })
+    }
+}
+
+impl Layout {
+    /// Where the parts run, in their order: what has most to do has a CPU to itself, or is with what has least.
+    fn cpus(self) -> [usize; 5] {
+        match self {
+            Layout::Direct => [0, 0, 0, 0, 1],
+            Layout::SourceDistributor => [0, 1, 1, 1, 0],
+            Layout::P2psLan => [0, 0, 1, 1, 1],
+            Layout::P2psPop => [0, 0, 0, 1, 1],
+        }
     }
 }
 
@@ -143,6 +161,12 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
 }
 
 impl NoFanOutArgs {
+    /// Where a part of a layout runs.
+    fn cpu(&self, layout: Layout, part: Part) -> Cpu {
+        let chosen = self.cpus.as_deref().and_then(|cpus| cpus.get(part as usize)).copied();
+        Cpu::on((!self.unpinned).then(|| chosen.unwrap_or(layout.cpus()[part as usize])))
+    }
+
     /// What is measured, in its order: nothing is kept between the two ends alone.
     fn ways(&self) -> impl Iterator<Item = (Layout, Option<Cache>)> {
         let direct =

@@ -63,9 +63,9 @@ impl System {
         args: &NoFanOutArgs,
     ) -> Result<System, BenchError> {
         let items = ["--items".to_owned(), args.items.to_string()];
-        let cpu = |part| args.placement.cpu(part);
+        let cpu = |part| args.cpu(layout, part);
         let own = ["--pacing".to_owned(), args.pacing.to_string()];
-        let own = [&items[..], &own, &cpu(0).args()].concat();
+        let own = [&items[..], &own, &cpu(Part::Publisher).args()].concat();
         let mut publisher = Process::role("no-fan-out-publisher", &own)?;
         let published = publisher.expect("port", START_LIMIT)?["port"].as_u64().unwrap_or(0) as u16;
         let caches = if cache == Some(Cache::Off) { &WITHOUT_CACHE[..] } else { &[] };
@@ -78,22 +78,22 @@ impl System {
         let backbone = Backbone::new(&sets)?;
         let (mut distributor, mut server, mut pop) = (None, None, None);
         if layout != Layout::Direct {
-            distributor = Some(dialling(&backbone, published, cpu(1))?);
+            distributor = Some(dialling(&backbone, published, cpu(Part::SourceDistributor))?);
         }
         let mut port = published;
         if matches!(layout, Layout::P2psLan | Layout::P2psPop) {
             port = free_port()?;
-            server.insert(backbone.server(port, cpu(2), None)?).listens(port, START_LIMIT)?;
+            server.insert(backbone.server(port, cpu(Part::Server), None)?).listens(port, START_LIMIT)?;
         }
         if layout == Layout::P2psPop {
-            port = pop.insert(PointOfPresence::start(port, cpu(2), &sets)?).rssl_port;
+            port = pop.insert(PointOfPresence::start(port, cpu(Part::PointOfPresence), &sets)?).rssl_port;
         }
         let sink = if layout == Layout::SourceDistributor {
-            let own = [&items[..], &backbone.args(Vec::new())?, &cpu(3).args()].concat();
+            let own = [&items[..], &backbone.args(Vec::new())?, &cpu(Part::Sink).args()].concat();
             Process::role("no-fan-out-receiver", &own)?
         } else {
             let own = ["--port".to_owned(), port.to_string()];
-            Process::role("no-fan-out-consumer", &[&own[..], &items, &cpu(3).args()].concat())?
+            Process::role("no-fan-out-consumer", &[&own[..], &items, &cpu(Part::Sink).args()].concat())?
         };
         let mut system = System { sink, pop, server, distributor, publisher, runs: 0 };
         system.settle()?;
