@@ -16,7 +16,7 @@ use net::{Poller, Token, clock};
 use p2ps::{PointToPointServer, RelayServer, Shard, Shards};
 use resolver_daemon::{ResolverDaemon, ResolverDaemonConfig};
 use rwf::Dictionary;
-use source_distributor::{Providers, SourceDistributor, SourceDistributorConfig};
+use source_distributor::{Providers, SavedImagesConfig, SourceDistributor, SourceDistributorConfig};
 use tracing::warn;
 use units::Nanos;
 
@@ -156,6 +156,8 @@ fn fed_by_upstream(
     let source_distributor = SourceDistributorConfig {
         interactive,
         services_without_cache: role.config.p2ps.services_without_cache.clone(),
+        // All that it has is asked for: there is nothing to be kept for the next run.
+        saved_images: SavedImagesConfig::default(),
         ..role.config.source_distributor.clone()
     };
     let config = RootConfig { source_distributor, ..role.config.clone() };

@@ -186,6 +186,22 @@ config::section! {
 }
 
 config::section! {
+    /// Images on disk, from which a source distributor that is started again has its items until providers publish them
+    /// (docs/guides/saved-images.md).
+    pub struct SavedImagesConfig {
+        /// Where they are kept; nothing is if it is not set. Beside it there are FILE.new and FILE.lock. Each source
+        /// distributor has a file of its own.
+        file: Option<String> = None, length 1..=4096;
+        /// The file is written anew after this time.
+        interval_ms: u64 = 10_000, range 100..=86_400_000;
+        /// One that is older is not used at the start, in seconds.
+        age_max_s: u64 = 86_400, range 1..=31_536_000;
+        /// A longer file is neither written nor read.
+        bytes_max: u64 = 4_294_967_296, range 1_048_576..=1_099_511_627_776;
+    }
+}
+
+config::section! {
     /// The source distributor: providers connect here, the backbone starts here.
     pub struct SourceDistributorConfig {
         /// Port on which non-interactive providers connect.
@@ -227,6 +243,8 @@ config::section! {
         hop_stamps: bool = false;
         /// How providers are held back for P2PSs that are behind.
         flow: FlowControlConfig;
+        /// Images on disk for the next run.
+        saved_images: SavedImagesConfig;
         /// Longest time from SIGTERM to the end, for providers to take what waits for them.
         shutdown_timeout_ms: u32 = 3_000, range 0..=600_000;
         /// The thread.

@@ -26,6 +26,7 @@ use crate::dials::{DialOutbox, Dials};
 use crate::ledger;
 use crate::market_to_backbone::{Links, MarketToBackbone, Stamper};
 use crate::rssl_to_market::RsslToMarket;
+use crate::saved::SavedImages;
 
 /// A source distributor on one thread, over any carrier.
 pub struct SourceDistributor<O> {
@@ -34,6 +35,7 @@ pub struct SourceDistributor<O> {
     outlet: O,
     listener: RsslListener,
     dials: Dials,
+    saved: Option<SavedImages>,
     /// What the core wants of dialled providers.
     dial_outbox: DialOutbox,
     token_space: u32,
@@ -118,6 +120,7 @@ impl<O: Outlet> SourceDistributor<O> {
         let (users, admitted) = UserList::load(config.users_file.as_deref(), registry, "source-distributor")?;
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
+        let saved = SavedImages::open(&config.saved_images, registry)?;
         let dials = Dials::new(&config.interactive, registrar, token_space + 2, !seed, registry)?;
         let instance = units::Rng::new(seed).next_u64();
         let mut core = Distributor::new(instance, config.core(), dictionary, counters);
@@ -127,17 +130,19 @@ impl<O: Outlet> SourceDistributor<O> {
             stamps: Stamps::default(),
             latencies: HopLatencies::registered(registry, "source_distributor", &[]),
         });
+        let is_restoring = saved.as_ref().is_some_and(SavedImages::is_restoring);
         Ok(SourceDistributor {
             core,
             users,
             outlet,
             listener,
             dials,
+            saved,
             dial_outbox: DialOutbox::default(),
             token_space,
             events: Vec::new(),
             links: Links { stamper, ..Links::default() },
-            is_held: false,
+            is_held: is_restoring,
             describer: Describer::new(PARAMETERS),
         })
     }
@@ -428,7 +433,11 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
         listener.flush(now, &mut providers);
         let RsslToMarket { core, outlet, dial_outbox, links } = providers;
         let mut sink = MarketToBackbone { now, outlet, outbox: listener.outbox(), dial_outbox, links };
-        self.is_held = core.holds_providers(now, &mut sink);
+        let is_restoring = self.saved.as_mut().is_some_and(|saved| {
+            saved.turn(now, core, &mut sink);
+            saved.is_restoring()
+        });
+        self.is_held = core.holds_providers(now, &mut sink) || is_restoring;
         let is_blocked = outlet.is_blocked() || self.is_held;
         let mut providers = RsslToMarket { core, outlet, dial_outbox, links };
         listener.pause(now, is_blocked, &mut providers);
@@ -451,6 +460,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
             .min(self.outlet.next_wakeup())
             .min(self.listener.next_wakeup())
             .min(self.dials.next_wakeup())
+            .min(self.saved.as_ref().map_or(Nanos::NEVER, SavedImages::next_wakeup))
             .min(self.users.next_wakeup())
             .min(self.describer.next_wakeup())
     }

@@ -65,9 +65,10 @@ mod distributor;
 mod ledger;
 mod market_to_backbone;
 mod rssl_to_market;
+mod saved;
 
 pub use crate::config::{
-    BalanceConfig, InteractiveConfig, PostsConfig, RenamedServiceConfig, RequestsConfig, ServiceConfig,
-    SourceDistributorConfig,
+    BalanceConfig, InteractiveConfig, PostsConfig, RenamedServiceConfig, RequestsConfig, SavedImagesConfig,
+    ServiceConfig, SourceDistributorConfig,
 };
 pub use distributor::{Providers, SourceDistributor};

@@ -65,6 +65,17 @@ counters! {
 }
 
 counters! {
+    /// Images on disk, which a source distributor writes for its next run.
+    struct SavedImages("distributor_saved_images") {
+        written: Total, "files", "Files that were written whole; each replaces the one before.";
+        failures: Total, "files", "Files that could not be written; the one before stayed.";
+        messages: Gauge, "messages", "Messages of the last file: a directory, and images in parts.";
+        bytes: Gauge, "bytes", "Length of the last file.";
+        messages_restored: Gauge, "messages", "Messages that an earlier run had saved and that were given back at the start.";
+    }
+}
+
+counters! {
     /// The core of a point-to-point server.
     struct PointToPoint("p2ps") {
         clients: Gauge, "connections", "Clients logged in.";

@@ -37,7 +37,7 @@ pub use lbtru::{LbtruClients, LbtruConnection, LbtruReceiver, LbtruSource};
 pub use lbttcp::{LbttcpReceiver, LbttcpSource};
 pub use listener::{Listener, UserLists};
 pub use log::Log;
-pub use market::{Distributor, PointToPoint};
+pub use market::{Distributor, PointToPoint, SavedImages};
 pub use messaging::{EventQueue, MessagingContext};
 pub use nats::{NatsCarrier, NatsConnection};
 pub use recovery::{HotFailover, LbmRecovery, LbmRetention};

@@ -26,6 +26,17 @@ impl Distributor {
     /// A connection is gone, whose number is not to be given to another one while [`Distributor::is_leaving`]: the
     /// services it published are down and their items suspect, until somebody publishes them again.
     pub fn on_provider_closed(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
+        self.provider_gone(now, provider, "the provider has gone", sink);
+    }
+
+    /// The same; its items say why.
+    pub(super) fn provider_gone(
+        &mut self,
+        now: Nanos,
+        provider: ProviderId,
+        text: &'static str,
+        sink: &mut impl DistributorSink,
+    ) {
         self.end_wait_of_lost(now, provider, sink);
         let Some(mut known) = self.items.suppliers.providers.remove(&provider) else { return };
         let places = std::mem::take(&mut known.places);
@@ -39,7 +50,7 @@ impl Distributor {
             .filter(|(_, s)| s.is_published_by(provider))
             .map(|(id, _)| *id)
             .collect();
-        self.remove_publisher(now, (provider, &published), (places, "the provider has gone"), sink);
+        self.remove_publisher(now, (provider, &published), (places, text), sink);
         self.items.suppliers.count_shared();
         self.items.suppliers.count_providers();
         self.items.suppliers.publish_directory_if_due(now, sink);

@@ -12,6 +12,7 @@ mod private;
 mod recall;
 mod restarts;
 mod ripples;
+mod saved;
 mod spoilt;
 mod standby;
 mod streams;
