@@ -183,6 +183,7 @@ fn all(args: &AllArgs) -> Result<(), BenchError> {
         lbtrm::run(&lbtrm::LbtrmArgs::new(options))?;
     }
     end_to_end::run(&end_to_end::EndToEndArgs::new(options))?;
+    no_fan_out::run(&no_fan_out::NoFanOutArgs::new(options))?;
     fan_out::run(&fan_out::FanOutArgs::new(options, args.tls.clone()))?;
     let (tls, nats_server) = (args.tls.clone(), args.nats_server.clone());
     fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(options, tls, nats_server))

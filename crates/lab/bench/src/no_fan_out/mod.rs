@@ -161,6 +161,23 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
 }
 
 impl NoFanOutArgs {
+    pub(crate) fn new(options: RunOptions) -> NoFanOutArgs {
+        NoFanOutArgs {
+            options,
+            items: 100_000,
+            layouts: vec![Layout::Direct, Layout::SourceDistributor, Layout::P2psLan, Layout::P2psPop],
+            cache: vec![Cache::On, Cache::Off],
+            from: 1_000_000,
+            precision: 5,
+            late_ms: 50,
+            bursts: 1_000,
+            pacing: Pacing::Sleep,
+            cpus: None,
+            unpinned: false,
+            set: Vec::new(),
+        }
+    }
+
     /// Where a part of a layout runs.
     fn cpu(&self, layout: Layout, part: Part) -> Cpu {
         let chosen = self.cpus.as_deref().and_then(|cpus| cpus.get(part as usize)).copied();
