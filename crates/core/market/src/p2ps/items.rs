@@ -373,6 +373,7 @@ impl WatchedItems {
 
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
+        self.forget_sides(index);
         let mut item = self.table.remove(index);
         item.recall.take().iter().for_each(|recall| self.kept.forget(recall));
         self.settle_item(&mut item, Fate::Ended);

@@ -35,6 +35,7 @@ mod fanout;
 mod front;
 mod gaps;
 mod held;
+mod hot;
 mod inspection;
 mod instance;
 mod instances;
@@ -44,6 +45,7 @@ mod kept;
 mod ledger;
 mod life;
 mod login;
+mod merge;
 mod notices;
 mod paced;
 mod posting;
@@ -168,6 +170,7 @@ impl PointToPoint {
         }
         self.items.check_requests(now, sink);
         kept::check(&mut self.items, now, sink);
+        self.items.check_sides(now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
         self.items.clients.take_turns(now);
@@ -194,7 +197,7 @@ impl PointToPoint {
                 self.items.cleanups.next_cleanup(),
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
-            .chain([kept::next_wakeup(&self.items)])
+            .chain([kept::next_wakeup(&self.items), self.items.next_side_check()])
             .min()
             .unwrap_or(Nanos::NEVER)
     }
