@@ -418,7 +418,10 @@ impl WatchedItems {
                 break;
             };
             pair.asked.pop_front();
-            if self.merge_of(index, serial).is_some_and(|m| m.sides[side].standing == Standing::Asked) {
+            if let Some(merge) = self.merge_of(index, serial)
+                && merge.sides[side].standing == Standing::Asked
+            {
+                merge.sides[side].leave();
                 self.want_side(index, side);
             }
         }
@@ -428,8 +431,9 @@ impl WatchedItems {
             };
             let Some((index, serial, side)) = pair.joins.pop_front() else { return };
             let is_live = self.table.get(index).is_some_and(|item| item.life.phase() == Phase::Live);
+            let standing = self.merge_of(index, serial).map(|merge| merge.sides[side].standing);
             let is_wanted =
-                self.merge_of(index, serial).is_some_and(|m| m.sides[side].standing != Standing::Joined);
+                standing.is_some_and(|standing| !matches!(standing, Standing::Joined | Standing::Asked));
             if is_live && is_wanted && self.ask_side(index, side, sink)
                 && let Some(pair) = self.sources.pair_mut(id)
             {
@@ -619,6 +623,11 @@ impl WatchedItems {
             Verdict::Leave => {
                 self.table[index].hot.iter_mut().for_each(|merge| merge.sides[side].leave());
                 self.recount_sides(index);
+            }
+            Verdict::Differs if was != Standing::Joined => {
+                // It counts for itself, or has not come to where the other one is.
+                self.counters.hot_differing.inc();
+                self.table[index].hot.iter_mut().for_each(|merge| merge.sides[side].leave());
             }
             Verdict::Differs => self.on_difference(now, index, sink),
             Verdict::Lost => {

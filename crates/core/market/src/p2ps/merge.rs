@@ -344,6 +344,7 @@ impl Merge {
         }
         let before = self.sides[side].last.replace(number);
         let taken = self.number;
+        let left_out = self.left_out(before, number);
         match verdict {
             Verdict::Take if taken.is_some() => {
                 let taken = taken.unwrap_or_default();
@@ -355,7 +356,7 @@ impl Merge {
                 }
                 self.number = Some(number);
                 self.remember(number, head.digest);
-                0
+                left_out
             }
             Verdict::TakeAlone => {
                 self.number = None;
@@ -370,17 +371,17 @@ impl Merge {
                 }
                 // It has passed these, and had nothing there.
                 self.holes.retain(|(_, to)| precedes(number, *to));
-                let lacks = |known: u32| {
-                    before.is_some_and(|before| precedes(before, known)) && precedes(known, number)
-                };
-                if before.is_some() && is_copy {
-                    self.recent().iter().filter(|(known, _)| lacks(*known)).count()
-                } else {
-                    0
-                }
+                if is_copy { left_out } else { 0 }
             }
             _ => 0,
         }
+    }
+
+    /// How many of the last numbers that were taken lie between two that a side has said one after the other.
+    fn left_out(&self, before: Option<u32>, number: u32) -> usize {
+        let Some(before) = before.filter(|before| before.wrapping_add(1) != number) else { return 0 };
+        let lies_between = |known: &&(u32, u32)| precedes(before, known.0) && precedes(known.0, number);
+        self.recent().iter().filter(lies_between).count()
     }
 
     /// Lets a message of a side wait. Returns whether there is room.
