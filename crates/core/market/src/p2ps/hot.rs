@@ -103,6 +103,7 @@ impl Pair {
 
 /// What is compared of a message of a stream.
 fn head_of(msg: &StreamMsg<'_>) -> Result<Head, DecodeError> {
+    let mut is_part = false;
     let (number, said) = match msg.kind {
         Kind::Update => {
             let update = UpdateMsg::parse(msg.body)?;
@@ -110,13 +111,14 @@ fn head_of(msg: &StreamMsg<'_>) -> Result<Head, DecodeError> {
         }
         Kind::Refresh => {
             let refresh = RefreshMsg::parse(msg.body)?;
+            is_part = refresh.part_num.is_some();
             (refresh.seq_num, digest(msg.kind, refresh.container_type.0, refresh.payload))
         }
         Kind::Status | Kind::Close => StatusMsg::parse(msg.body).map(|_| (None, 0))?,
         Kind::Generic => GenericMsg::parse(msg.body).map(|_| (None, 0))?,
         _ => (None, 0),
     };
-    Ok(Head { kind: msg.kind, sequence: msg.sequence, number, digest: said })
+    Ok(Head { kind: msg.kind, sequence: msg.sequence, number, digest: said, is_part })
 }
 
 /// The instances of a service.
@@ -623,6 +625,10 @@ impl WatchedItems {
             Verdict::Leave => {
                 self.table[index].hot.iter_mut().for_each(|merge| merge.sides[side].leave());
                 self.recount_sides(index);
+                if head.is_part {
+                    // With its further parts it is an image that is compared.
+                    self.on_side_part(now, (index, side), (head.sequence, body), sink);
+                }
             }
             Verdict::Differs if was != Standing::Joined => {
                 // It counts for itself, or has not come to where the other one is.

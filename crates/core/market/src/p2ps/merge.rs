@@ -9,6 +9,7 @@
 //! | has the number behind the last one taken | taken |
 //! | has an older number | dropped; if its copy was another message, the sides differ |
 //! | leaves out numbers | held until the other side, if joined, has had its say: it may have them |
+//! | is a part of an image | taken of the side that leads alone; the other one has to be joined again |
 //! | has no number, or one that does not grow | taken of the side that leads alone, and so is all that follows |
 //!
 //! A side is *joined* when it has been seen to say the same: its image was equal at the same number, or a message of its
@@ -34,6 +35,8 @@ pub(super) struct Head {
     pub(super) number: Option<u32>,
     /// Of what it says.
     pub(super) digest: u32,
+    /// It is one of several parts of an image: parts of two sides do not fit together.
+    pub(super) is_part: bool,
 }
 
 /// A message that waits.
@@ -293,6 +296,13 @@ impl Merge {
             return if leads { Verdict::Take } else { Verdict::Drop };
         }
         let is_current = own.last == Some(taken);
+        if head.is_part {
+            return match (leads, is_current) {
+                (true, true) => Verdict::Take,
+                (true, false) => Verdict::Lost,
+                (false, _) => Verdict::Leave,
+            };
+        }
         let grows = |number| own.last.is_none_or(|last| precedes(last, number));
         let Some(number) = head.number.filter(|number| grows(*number)) else {
             let is_repeated = head.kind == Kind::Refresh && head.number.is_some() && head.number == own.last;

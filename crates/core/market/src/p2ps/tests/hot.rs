@@ -652,3 +652,35 @@ fn status_pages_show_both() {
     let services: Vec<_> = hot.bench.core.inspect().services().map(|s| (s.instance, s.sides)).collect();
     assert_eq!(services, [(Some(ONE), Some([Some((ONE, true)), Some((TWO, true))]))]);
 }
+
+/// One of the two parts of an image.
+fn part(number: u32, part_num: u16, value: i64) -> Vec<u8> {
+    let payload = fields(&[(22 + 3 * part_num as i16, value)]);
+    let msg = RefreshMsg {
+        complete: part_num == 1,
+        clear_cache: part_num == 0,
+        seq_num: Some(number),
+        part_num: Some(part_num),
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
+#[test]
+fn images_in_parts_come_from_one_side_and_join_the_other() {
+    for first in 0..2 {
+        let mut hot = Hot::watching();
+        for side in [first, 1 - first] {
+            for part_num in 0..2 {
+                hot.stream(side, Kind::Refresh, &part(11, part_num, 7));
+            }
+        }
+        assert_eq!(hot.took(), ["1/5: refresh ok 22=7 25=7"], "{first}");
+        hot.update(1, 12, 8);
+        hot.update(0, 12, 8);
+        hot.update(1, 13, 9);
+        assert_eq!(hot.took(), [8, 9].map(|v| format!("1/5: update 22={v}")));
+        assert_eq!(hot.followed(), (1, 0, 0), "{first}");
+    }
+}
