@@ -165,7 +165,11 @@ impl Pair {
             next_source: 0,
             subscribed: false,
             consumers: (0..consumer_count)
-                .map(|i| (Consumer::new(names.clone(), habits[i % 2]), Pipe::default(), Pipe::default()))
+                .map(|i| {
+                    let mut consumer = Consumer::new(names.clone(), habits[i % 2]);
+                    consumer.may_go_back = true;
+                    (consumer, Pipe::default(), Pipe::default())
+                })
                 .collect(),
             due: BTreeSet::new(),
             disturbances: 0,
@@ -408,7 +412,8 @@ impl Pair {
                 self.note("distributor dies");
                 self.distributor_dies(side);
             }
-            if self.rng.chance(stops) {
+            // One that is stopped is not stopped once more: what waits for it keeps its order.
+            if self.rng.chance(stops) && self.now > self.sides[side].stopped_until {
                 self.note("distributor stops");
                 self.sides[side].stopped_until = self.now + Duration::from_millis(self.rng.below(3_000));
             }

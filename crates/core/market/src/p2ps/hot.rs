@@ -17,10 +17,11 @@
 //!
 //! [`Merge`]: super::merge::Merge
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
+use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, State, StateCode, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::base::SourceId;
@@ -49,8 +50,8 @@ pub(super) struct Pair {
     asked: VecDeque<(Nanos, usize, u64, SideNo)>,
     /// Items of which a side waits for the other one, and until when.
     holds: VecDeque<(Nanos, usize, u64)>,
-    /// Items of which an image is to be asked for again if its side is not proven by then.
-    unproven: VecDeque<(Nanos, usize, u64, SideNo)>,
+    /// When an image is to be asked for again, if the side is not joined by then.
+    later: BinaryHeap<Reverse<(Nanos, usize, u64, SideNo)>>,
     /// Images that are being received, from their first part to their last.
     images: BTreeMap<(usize, SideNo), Arriving>,
 }
@@ -96,8 +97,8 @@ impl Pair {
         }
         let asked = self.asked.front().map_or(Nanos::NEVER, |(at, ..)| *at + timeout);
         let holds = self.holds.front().map_or(Nanos::NEVER, |(until, ..)| *until);
-        let unproven = self.unproven.front().map_or(Nanos::NEVER, |(at, ..)| *at);
-        asked.min(holds).min(unproven)
+        let later = self.later.peek().map_or(Nanos::NEVER, |Reverse((at, ..))| *at);
+        asked.min(holds).min(later)
     }
 }
 
@@ -285,6 +286,13 @@ impl WatchedItems {
     }
 }
 
+/// An item that a side has closed is asked for there again so much later: it may only be there later.
+const REOPEN_AFTER: Duration = Duration::from_secs(5);
+
+/// What clients get of an item that one side does not have, and the other one not yet.
+const WAITING: State<'static> = State::new(StreamState::Open, DataState::Suspect)
+    .because(StateCode::NONE, "waiting for a provider at one of the source distributors of the pair");
+
 const LOST_SIDE: &str = "the source distributor is lost, and the other one of the pair is not ready";
 const DOWN_SIDE: &str = "the provider has gone, and the other source distributor of the pair is not ready";
 const DIFFERS: &str = "the two source distributors of the pair say different things";
@@ -354,8 +362,29 @@ impl WatchedItems {
             return;
         }
         let (service, serial) = (item.key.service, item.serial);
-        if let Some(pair) = self.sources.pair_mut(service) {
+        if !std::mem::replace(&mut merge.sides[side].is_in_row, true)
+            && let Some(pair) = self.sources.pair_mut(service)
+        {
             pair.joins.push_back((index, serial, side));
+        }
+    }
+
+    /// A side that is not proven is asked again after a while, and then less and less often.
+    fn prove_later(&mut self, now: Nanos, index: usize, side: SideNo) {
+        let Some(merge) = self.table.get_mut(index).and_then(|item| item.hot.as_mut()) else { return };
+        let at = now + PROVE_AFTER * (1 << merge.next_proof());
+        self.want_side_later(index, side, at);
+    }
+
+    /// A side is looked at again at a time: if nothing is known of it then, it is asked.
+    fn want_side_later(&mut self, index: usize, side: SideNo, at: Nanos) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        let (service, serial) = (item.key.service, item.serial);
+        let Some(merge) = item.hot.as_mut() else { return };
+        if !std::mem::replace(&mut merge.sides[side].is_due, true)
+            && let Some(pair) = self.sources.pair_mut(service)
+        {
+            pair.later.push(Reverse((at, index, serial, side)));
         }
     }
 
@@ -400,15 +429,20 @@ impl WatchedItems {
         }
         for _ in 0..DUE_PER_TURN {
             let Some(pair) = self.sources.pair_mut(id) else { return };
-            let Some(&(_, index, serial, side)) = pair.unproven.front().filter(|(at, ..)| now >= *at) else {
+            let Some(&Reverse((_, index, serial, side))) =
+                pair.later.peek().filter(|Reverse((at, ..))| now >= *at)
+            else {
                 break;
             };
-            pair.unproven.pop_front();
-            let Some(standing) = self.merge_of(index, serial).map(|merge| merge.sides[side].standing) else {
-                continue;
-            };
+            pair.later.pop();
+            let Some(merge) = self.merge_of(index, serial) else { continue };
+            merge.sides[side].is_due = false;
+            let standing = merge.sides[side].standing;
             match standing {
-                Standing::Unproven => self.want_side(index, side),
+                Standing::Unproven | Standing::Refused { is_closed: true } => self.want_side(index, side),
+                Standing::Out if self.table[index].life.phase() == Phase::Live => {
+                    self.want_side(index, side);
+                }
                 Standing::Out if self.table[index].life.awaits_image() => _ = self.ask_side(index, side, sink),
                 _ => {}
             }
@@ -433,9 +467,9 @@ impl WatchedItems {
             };
             let Some((index, serial, side)) = pair.joins.pop_front() else { return };
             let is_live = self.table.get(index).is_some_and(|item| item.life.phase() == Phase::Live);
-            let standing = self.merge_of(index, serial).map(|merge| merge.sides[side].standing);
-            let is_wanted =
-                standing.is_some_and(|standing| !matches!(standing, Standing::Joined | Standing::Asked));
+            let Some(merge) = self.merge_of(index, serial) else { continue };
+            merge.sides[side].is_in_row = false;
+            let is_wanted = !matches!(merge.sides[side].standing, Standing::Joined | Standing::Asked);
             if is_live && is_wanted && self.ask_side(index, side, sink)
                 && let Some(pair) = self.sources.pair_mut(id)
             {
@@ -609,7 +643,12 @@ impl WatchedItems {
             self.counters.hot_lacking.add(lacks as u64);
         }
         match verdict {
-            Verdict::Take => self.take_message(now, (index, source), (head.kind, body), sink),
+            Verdict::Take => {
+                if head.kind == Kind::Close {
+                    self.give_up_sides(index, sink);
+                }
+                self.take_message(now, (index, source), (head.kind, body), sink);
+            }
             Verdict::TakeAlone => {
                 self.leave_second(index, side);
                 if head.kind == Kind::Refresh && head.number.is_some() {
@@ -625,15 +664,17 @@ impl WatchedItems {
             Verdict::Leave => {
                 self.table[index].hot.iter_mut().for_each(|merge| merge.sides[side].leave());
                 self.recount_sides(index);
-                if head.is_part {
+                match head.is_part {
                     // With its further parts it is an image that is compared.
-                    self.on_side_part(now, (index, side), (head.sequence, body), sink);
+                    true => self.on_side_part(now, (index, side), (head.sequence, body), sink),
+                    false => self.prove_later(now, index, side),
                 }
             }
             Verdict::Differs if was != Standing::Joined => {
                 // It counts for itself, or has not come to where the other one is.
                 self.counters.hot_differing.inc();
                 self.table[index].hot.iter_mut().for_each(|merge| merge.sides[side].leave());
+                self.prove_later(now, index, side);
             }
             Verdict::Differs => self.on_difference(now, index, sink),
             Verdict::Lost => {
@@ -719,10 +760,7 @@ impl WatchedItems {
             Kind::Refresh => RefreshMsg::parse(body).ok().map(|msg| msg.state),
             Kind::Close => {
                 let is_spare = merge.sides[second].is_usable();
-                let is_hoped = !matches!(
-                    merge.sides[second].standing,
-                    Standing::Out | Standing::Refused { is_closed: true }
-                );
+                let is_hoped = merge.sides[second].is_registered;
                 merge.sides[side].is_registered = false;
                 self.unbind_side(index, side);
                 if is_spare || is_hoped {
@@ -732,6 +770,7 @@ impl WatchedItems {
                         && merge.sides[side].standing == Standing::Out
                     {
                         merge.sides[side].standing = Standing::Refused { is_closed: true };
+                        self.want_side_later(index, side, now + REOPEN_AFTER);
                     }
                     return true;
                 }
@@ -834,6 +873,7 @@ impl WatchedItems {
                 own.ask();
                 own.dropped = lacks;
             }
+            Standing::Out if is_live => self.prove_later(now, index, side),
             Standing::Out | Standing::Refused { .. } => {}
             Standing::Unproven | Standing::Joined if is_live => {
                 self.lose_side(now, index, side, LOST, sink);
@@ -957,7 +997,7 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) {
         let item = &mut self.table[index];
-        let (service, serial) = (item.key.service, item.serial);
+        let service = item.key.service;
         let (is_live, awaits) = (item.life.phase() == Phase::Live, item.life.awaits_image());
         let is_good = arrived.image.state().data != DataState::Suspect;
         let number = arrived.image.seq_num();
@@ -970,12 +1010,11 @@ impl WatchedItems {
         merge.sides[side].after = arrived.after;
         merge.sides[side].is_good = is_good;
         if awaits || is_live && (lead_is_bad && is_good || merge.lead == side) {
-            if awaits && merge.number.is_some_and(|taken| is_older(number, taken)) && merge.wants_younger() {
+            let had = item.cached.seq_num();
+            if awaits && had.is_some_and(|had| is_older(number, had)) && merge.wants_younger() {
                 // Clients have had younger data: the side has not come so far yet.
                 merge.sides[side].leave();
-                if let Some(pair) = self.sources.pair_mut(service) {
-                    pair.unproven.push_back((now + YOUNGER_AFTER, index, serial, side));
-                }
+                self.want_side_later(index, side, now + YOUNGER_AFTER);
                 return;
             }
             merge.adopt(side, number);
@@ -991,14 +1030,16 @@ impl WatchedItems {
             let differs = merge.compare(side, number, is_equal);
             let is_unproven = merge.sides[side].standing == Standing::Unproven;
             if !is_good {
+                // Its next image may have come over the stream before this one.
                 merge.sides[side].leave();
+                self.prove_later(now, index, side);
             } else if differs {
                 self.counters.hot_images_differing.inc();
                 if let Some(held_back) = self.sources.ration.take(now) {
                     sink.notice(&ServerNotice::Differs { item: item.key.as_key(), held_back });
                 }
-            } else if is_unproven && let Some(pair) = self.sources.pair_mut(service) {
-                pair.unproven.push_back((now + PROVE_AFTER, index, serial, side));
+            } else if is_unproven {
+                self.prove_later(now, index, side);
             }
         } else {
             merge.sides[side].leave();
@@ -1073,6 +1114,9 @@ impl WatchedItems {
         own.is_registered &= !is_closed;
         if matches!(own.standing, Standing::Asked | Standing::Refused { .. }) {
             own.standing = Standing::Refused { is_closed };
+            if is_closed {
+                self.want_side_later(index, side, now + REOPEN_AFTER);
+            }
             self.check_refusals(now, index, Some(status), sink);
         }
         Ok(())
@@ -1103,12 +1147,25 @@ impl WatchedItems {
                     self.spoil(now, index, sink);
                 }
             }
-            _ if waits => {
+            Some(_) => {
+                let waiting = StatusMsg {
+                    state: Some(WAITING),
+                    ..StatusMsg::new(item.key.domain, 0, rwf::DataType::NO_DATA)
+                };
+                let waiting = self.encoding.encode(|w| waiting.encode(w)).to_vec();
+                if self.on_item_status(now, index, &waiting, sink).is_err() {
+                    self.spoil(now, index, sink);
+                }
+            }
+            None if waits => {
                 self.on_input(index, Input::Wait);
                 self.send_requests(now, sink);
             }
-            // The request is repeated when it is overdue.
-            _ => {}
+            // The side that was hoped for is gone: both are asked.
+            None => {
+                self.request(index);
+                self.send_requests(now, sink);
+            }
         }
     }
 }

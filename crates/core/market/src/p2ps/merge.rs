@@ -81,6 +81,10 @@ pub(super) struct Side {
     /// What waits: for the image, or for the other side.
     pub(super) waiting: VecDeque<Waiting>,
     bytes: usize,
+    /// It is in the row of those that are to be asked.
+    pub(super) is_in_row: bool,
+    /// It is looked at again at a time.
+    pub(super) is_due: bool,
     /// Something that waited was dropped for want of room: an image has to be younger than that.
     pub(super) dropped: u64,
 }
@@ -156,6 +160,9 @@ const RECENT: usize = 8;
 /// So often an image is asked for again that is older than what clients have had.
 const YOUNGER_TRIES: u8 = 3;
 
+/// The wait for the next image that may prove a side doubles so often, less one.
+const PROOFS_MAX: u8 = 7;
+
 /// So many jumps are remembered that the other side has not confirmed.
 const HOLES_MAX: usize = 4;
 
@@ -181,6 +188,8 @@ pub(super) struct Merge {
     /// Its next image is to come from here: the other one lacks something.
     pub(super) prefers: Option<SideNo>,
     tries: u8,
+    /// Images that have proven nothing.
+    proofs: u8,
 }
 
 /// How an item of a hot service is followed.
@@ -202,15 +211,16 @@ pub(super) const fn other(side: SideNo) -> SideNo {
     1 - side
 }
 
-/// A short digest of what a message says; of no use against somebody who wants two to be alike.
+/// A short digest of what a message says; of no use against somebody who wants two to be alike. Its last bit says whether
+/// it is an image.
 pub(super) fn digest(kind: Kind, container: u8, payload: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(FACTOR);
     let (words, rest) = payload.as_chunks::<8>();
-    let begin = mix(u64::from(container), payload.len() as u64 ^ u64::from(kind == Kind::Refresh) << 40);
+    let begin = mix(u64::from(container), payload.len() as u64);
     let hash = words.iter().fold(begin, |hash, word| mix(hash, u64::from_le_bytes(*word)));
     let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    (mix(hash, last) >> 32) as u32
+    (mix(hash, last) >> 32) as u32 & !1 | u32::from(kind == Kind::Refresh)
 }
 
 impl Merge {
@@ -238,6 +248,12 @@ impl Merge {
     pub(super) fn wants_younger(&mut self) -> bool {
         self.tries += 1;
         self.tries <= YOUNGER_TRIES
+    }
+
+    /// An image has proven nothing; how often the wait for the next one doubles.
+    pub(super) fn next_proof(&mut self) -> u8 {
+        self.proofs = (self.proofs + 1).min(PROOFS_MAX);
+        self.proofs - 1
     }
 
     /// The item goes on from the image of a side, whatever was before. The other one has to be joined anew.
@@ -275,7 +291,10 @@ impl Merge {
         self.sides[side].last = Some(number);
         let is_equal = is_equal.filter(|_| number == last);
         match is_equal {
-            Some(true) => self.sides[side].standing = Standing::Joined,
+            Some(true) => {
+                self.sides[side].standing = Standing::Joined;
+                self.proofs = 0;
+            }
             Some(false) => self.sides[side].leave(),
             None => self.sides[side].standing = Standing::Unproven,
         }
@@ -290,7 +309,12 @@ impl Merge {
         }
         let leads = side == self.lead;
         let Some(taken) = self.number else {
-            return if leads { Verdict::Take } else { Verdict::Drop };
+            let begins = head.kind == Kind::Refresh && head.number.is_some() && !head.is_part;
+            return match leads {
+                true if begins && !self.is_distrusted => Verdict::TakeAlone,
+                true => Verdict::Take,
+                false => Verdict::Drop,
+            };
         };
         if !matches!(head.kind, Kind::Update | Kind::Refresh) {
             return if leads { Verdict::Take } else { Verdict::Drop };
@@ -321,7 +345,8 @@ impl Merge {
             }
             let copy = self.recent().iter().find(|(known, _)| *known == number);
             return match copy {
-                Some((_, said)) if *said != head.digest => Verdict::Differs,
+                // An image that a side sends again has the number of the last update.
+                Some((_, said)) if *said != head.digest && (*said ^ head.digest) & 1 == 0 => Verdict::Differs,
                 _ => Verdict::Drop,
             };
         }
@@ -366,6 +391,7 @@ impl Merge {
                 }
                 self.number = Some(number);
                 self.remember(number, head.digest);
+                self.sides[side].is_slow = false;
                 left_out
             }
             Verdict::TakeAlone => {
@@ -378,6 +404,7 @@ impl Merge {
                 let is_copy = self.recent().iter().any(|known| *known == (number, head.digest));
                 if is_copy && self.sides[side].standing == Standing::Unproven {
                     self.sides[side].standing = Standing::Joined;
+                    self.proofs = 0;
                 }
                 // It has passed these, and had nothing there.
                 self.holes.retain(|(_, to)| precedes(number, *to));
