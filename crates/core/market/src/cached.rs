@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rdm::OwnedState;
 use rwf::{
-    Conflation, DataState, DataType, DecodeError, FieldList, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg,
+    Conflation, DataState, DataType, DecodeError, FieldList, Qos, RefreshMsg, State, StateCode, StatusMsg,
+    UpdateMsg,
 };
 
 use crate::changes::{Changes, Lacks, Merged};

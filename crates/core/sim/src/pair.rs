@@ -206,7 +206,11 @@ impl Pair {
     /// What is counted where the backbone is taken.
     #[must_use]
     pub fn counters(&self) -> &ServerCounters {
-        if self.relay_counters.stream_messages_in.get() > 0 { &self.relay_counters } else { &self.server_counters }
+        if self.relay_counters.stream_messages_in.get() > 0 {
+            &self.relay_counters
+        } else {
+            &self.server_counters
+        }
     }
 
     /// Runs for a span of virtual time.

@@ -102,8 +102,8 @@ impl Server {
         // The relay has all images; of the world's few items a shard keeps none, some or all.
         let kept_images_max = (shards > 0).then_some([0, 1, 3, 100][peer as usize % 4]);
         // Half of the servers have no cache, with or without shards.
-        let without_cache = ((peer >> 8).is_multiple_of(2) && (!is_hot || shards > 0))
-            .then(|| ServiceNames::ALL.to_owned());
+        let without_cache =
+            ((peer >> 8).is_multiple_of(2) && (!is_hot || shards > 0)).then(|| ServiceNames::ALL.to_owned());
         let uncached: ServiceNames = without_cache.into_iter().collect();
         // What takes the backbone compares the two.
         let hot: ServiceNames = is_hot.then(|| ServiceNames::ALL.to_owned()).into_iter().collect();

@@ -33,7 +33,8 @@ fn one_side_may_suffer(first: u64, shards: usize, faults: PairFaults, delay: Dur
         world.converges();
         assert_eq!(world.disturbances, 0, "seed {seed}: after {:?}", world.happened);
         let counters = world.counters();
-        let bad = (counters.hot_differing.get(), counters.hot_images_differing.get(), counters.hot_late.get());
+        let bad =
+            (counters.hot_differing.get(), counters.hot_images_differing.get(), counters.hot_late.get());
         assert_eq!(bad, (0, 0, 0), "seed {seed}: after {:?}", world.happened);
         switches += counters.hot_switches.get();
         add(&mut happened, &world);

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use config::Complaint;
 use daemon::ThreadConfig;
-use market::{IntakeConfig, ServiceNames};
 use market::p2ps::{ClientClass, ClientClasses, ServerConfig};
+use market::{IntakeConfig, ServiceNames};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;

@@ -23,7 +23,8 @@ pub(crate) fn describe_services(core: &PointToPoint) -> Value {
             "items": known.items, "sequence": known.sequence,
         });
         if let Some(sides) = known.sides {
-            let side = |(instance, up): (u64, bool)| json!({ "instance": format!("{instance:016x}"), "up": up });
+            let side =
+                |(instance, up): (u64, bool)| json!({ "instance": format!("{instance:016x}"), "up": up });
             described["hot"] = sides.into_iter().flatten().map(side).collect();
         }
         described

@@ -169,6 +169,9 @@ impl Default for ServerConfig {
     }
 }
 
+/// What clients get of items that messages were lost of.
+pub(super) const LOST: &str = "messages were lost on the backbone";
+
 /// A client connection, as the front end numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u32);

@@ -11,11 +11,11 @@
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::base::{ClientId, Watcher};
+use super::base::{ClientId, LOST, Watcher};
 use super::client::{Client, Stream};
+use super::hot;
 use super::items::WatchedItems;
 use super::life::{Input, Phase};
-use super::recovery::LOST;
 use super::service::{Sweep, What};
 use super::sink::ServerSink;
 use super::sweep::{Gone, Task};
@@ -196,7 +196,7 @@ impl WatchedItems {
             }
             What::Ask | What::Recheck => {}
             What::SideLost(_) | What::SideDown(_) | What::Join(_) | What::SideLacks(..) => {
-                self.sweep_side(now, index, sweep.what, sink);
+                hot::sweep_side(self, now, index, sweep.what, sink);
             }
             What::Resync(lacks) => self.resynchronise(now, index, (lacks, LOST), sink),
             What::Close => {

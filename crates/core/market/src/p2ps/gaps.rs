@@ -13,13 +13,13 @@
 
 use units::Nanos;
 
-use super::base::SourceId;
+use super::base::{LOST, SourceId};
 use super::behind::Unreported;
 use super::instance::send_to_instance;
 use super::instances::Instances;
 use super::items::WatchedItems;
 use super::notices::{ServerNotice, UpstreamError};
-use super::recovery::LOST;
+use super::side;
 use super::sink::ServerSink;
 use crate::backbone::{LinkUp, StreamMsg};
 use crate::ration::SPAN;
@@ -53,12 +53,7 @@ impl Instances {
         self.report_loss(items, now, source, sink);
         items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
         let Some(instance) = instance else { return };
-        send_to_instance(
-            &items.sources.instances,
-            instance,
-            LinkUp::GapQuery { service, first, last },
-            sink,
-        );
+        send_to_instance(&items.sources.instances, instance, LinkUp::GapQuery { service, first, last }, sink);
     }
 
     /// Reports to operators what was lost of a stream, if that may be reported now; else with what is due for services
@@ -146,7 +141,7 @@ impl Instances {
                     items.settle(index, sink);
                     match side {
                         None => items.resynchronise(now, index, (last, LOST), sink),
-                        Some(side) => items.lack_side(now, index, (side, last), sink),
+                        Some(no) => side::lack_side(items, now, index, (no, last), sink),
                     }
                 }
                 items.send_requests(now, sink);
@@ -227,7 +222,9 @@ impl Instances {
     /// What comes next of a source of which something was released.
     fn released(&mut self, items: &mut WatchedItems, source: SourceId) {
         let is_listed = self.release.sources.contains(&source);
-        let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_followed()) else { return };
+        let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_followed()) else {
+            return;
+        };
         self.progress.note_moved(source, stream);
         if stream.behind.has_messages_next() {
             if !is_listed {

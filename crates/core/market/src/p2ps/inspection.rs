@@ -104,9 +104,10 @@ impl<'a> Inspection<'a> {
                 instance: known.active.map(|active| active.instance),
                 items: known.items.len(),
                 sequence,
-                sides: known.hot.as_ref().map(|pair| {
-                    pair.sides.map(|side| side.map(|side| (side.active.instance, side.is_up)))
-                }),
+                sides: known
+                    .hot
+                    .as_ref()
+                    .map(|pair| pair.sides.map(|side| side.map(|side| (side.active.instance, side.is_up)))),
             }
         })
     }

@@ -19,6 +19,8 @@ use super::items::WatchedItems;
 use super::life::Phase;
 use super::notices::{ServerNotice, UpstreamError};
 use super::service::Service;
+use super::side;
+use super::side_images;
 use super::sink::ServerSink;
 use super::sources::Source;
 use super::stamps;
@@ -351,7 +353,7 @@ impl Instances {
         match items.sources.stream(source).and_then(|stream| stream.side) {
             None => self.on_ordered(items, now, source, msg, sink),
             Some(side) => {
-                items.on_side_message(now, (source, side), msg, sink);
+                side::on_side_message(items, now, (source, side), msg, sink);
                 Ok(())
             }
         }
@@ -604,17 +606,18 @@ impl Instances {
             LinkDown::HelloAck { .. } => Ok(()),
             LinkDown::Image { item, after, key, refresh } if let Some(side) = side(key.service) => {
                 if let Some(index) = items.find_settled(key, sink)
-                    && items.on_side_image(now, (index, side), (item, after), refresh, sink).is_err()
+                    && side_images::on_side_image(items, now, (index, side), (item, after), refresh, sink)
+                        .is_err()
                 {
-                    items.spoil_side(now, (index, side), sink);
+                    side_images::spoil_side(items, now, (index, side), sink);
                 }
                 Ok(())
             }
             LinkDown::ItemStatus { key, status } if let Some(side) = side(key.service) => {
                 if let Some(index) = items.find_settled(key, sink)
-                    && items.on_side_status(now, (index, side), status, sink).is_err()
+                    && side_images::on_side_status(items, now, (index, side), status, sink).is_err()
                 {
-                    items.spoil_side(now, (index, side), sink);
+                    side_images::spoil_side(items, now, (index, side), sink);
                 }
                 Ok(())
             }

@@ -3,6 +3,7 @@
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::hot;
 use super::instance::{Instance, send_to_instance};
 use super::item::Item;
 use super::items::WatchedItems;
@@ -12,8 +13,6 @@ use super::merge::SideNo;
 use super::service::What;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
-
-pub(super) const LOST: &str = "messages were lost on the backbone";
 
 /// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
@@ -89,7 +88,7 @@ impl WatchedItems {
         let key = item.key.as_key();
         if service.is_some_and(|service| service.hot.is_some()) {
             item.life.on(Input::Turn);
-            self.ask_sides(index, sink);
+            hot::ask_sides(self, index, sink);
             self.recovery.outstanding += 1;
             self.recovery.sent.push_back((now, index, serial));
             return;
@@ -167,7 +166,7 @@ impl WatchedItems {
     /// Removes an item and tells the instance that it is not wanted any more.
     fn give_up(&mut self, index: usize, sink: &mut impl ServerSink) {
         if self.table[index].hot.is_some() {
-            self.give_up_sides(index, sink);
+            hot::give_up_sides(self, index, sink);
             self.remove(index);
             return;
         }

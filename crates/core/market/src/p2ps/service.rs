@@ -6,9 +6,9 @@ use rdm::directory::Service as Definition;
 use units::Nanos;
 
 use super::base::SourceId;
-use super::hot::Pair;
 use super::ledger::AccountId;
 use super::merge::SideNo;
+use super::pair::{Active, Pair};
 use crate::places::Places;
 
 /// One thing to be done with each item that a service has now.
@@ -76,12 +76,6 @@ pub(super) struct Service {
     pub(super) sweeps: VecDeque<Sweep>,
     /// It comes from two instances at a time.
     pub(super) hot: Option<Box<Pair>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Active {
-    pub(super) instance: u64,
-    pub(super) source: SourceId,
 }
 
 impl Service {

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use units::Nanos;
 
+use super::hot;
 use super::items::WatchedItems;
-use super::service::{Active, What};
+use super::pair::Active;
+use super::service::What;
 use super::sink::ServerSink;
 use super::sources::Source;
 
@@ -23,7 +25,7 @@ impl WatchedItems {
         let is_hot = service.hot.is_some();
         let after = match is_hot {
             false => self.sources.best_source(id, before),
-            true => self.choose_sides(now, id, sink),
+            true => hot::choose_sides(self, now, id, sink),
         };
         if is_hot && before.is_some() && after.is_some() {
             // Its items go on; what has no copy goes to the other one from now on.
@@ -59,7 +61,7 @@ impl WatchedItems {
         {
             stream.deactivate();
         }
-        self.leave_sides(id);
+        hot::leave_sides(self, id);
         self.sweep(now, id, What::Lost, sink);
         self.sources.report_not_followed(id, active.instance, sink);
     }
@@ -109,7 +111,7 @@ impl WatchedItems {
         {
             stream.deactivate();
         }
-        self.leave_sides(id);
+        hot::leave_sides(self, id);
         self.sweep(now, id, What::Close, sink);
     }
 

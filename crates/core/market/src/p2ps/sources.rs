@@ -9,12 +9,12 @@ use rwf::NakCode;
 use units::Nanos;
 
 use super::base::SourceId;
-use super::hot::Pair;
 use super::instance::{Instance, Renumbering};
 use super::merge::SideNo;
 use super::notices::ServerNotice;
+use super::pair::{Active, Pair};
 use super::posts::PostRefusal;
-use super::service::{Active, Service, What};
+use super::service::{Service, What};
 use super::service_ids::ServiceIds;
 use super::sink::ServerSink;
 use super::stream::Incoming;

@@ -126,7 +126,9 @@ impl Hot {
     fn took(&mut self) -> Vec<String> {
         let mut log = self.bench.took();
         let is_aside = |line: &String| {
-            ["connect", "subscribe", "hello", "progress", ": refresh  SOURCE"].iter().any(|w| line.contains(w))
+            ["connect", "subscribe", "hello", "progress", ": refresh  SOURCE"]
+                .iter()
+                .any(|w| line.contains(w))
                 || line.contains("Source")
         };
         log.retain(|line| !is_aside(line));
@@ -140,11 +142,7 @@ impl Hot {
     fn followed(&self) -> (u64, u64, u64) {
         let counters = &self.bench.counters;
         let count = |gauge: &counters::Counter| gauge.get();
-        (
-            count(&counters.hot_items),
-            count(&counters.hot_items_single),
-            count(&counters.hot_items_unnumbered),
-        )
+        (count(&counters.hot_items), count(&counters.hot_items_single), count(&counters.hot_items_unnumbered))
     }
 }
 
@@ -303,10 +301,7 @@ fn the_other_side_is_not_waited_for_longer_than_it_may() {
     hot.update(1, 11, 2);
     assert_eq!(
         hot.took(),
-        [
-            "1/5: status open suspect: an update has come too late to be put in order",
-            "78: image IBM",
-        ]
+        ["1/5: status open suspect: an update has come too late to be put in order", "78: image IBM",]
     );
     assert_eq!(hot.bench.counters.hot_late.get(), 1);
     hot.sequences[1] += 2;
@@ -521,11 +516,7 @@ fn a_gap_of_one_stream_is_filled_by_the_other() {
         hot.after_ms(1);
         assert_eq!(
             hot.took(),
-            [
-                "1/5: update 22=2".to_owned(),
-                "1/5: update 22=3".to_owned(),
-                format!("{instance}: image IBM")
-            ]
+            ["1/5: update 22=2".to_owned(), "1/5: update 22=3".to_owned(), format!("{instance}: image IBM")]
         );
         assert_eq!(hot.followed(), (0, 1, 0));
         hot.image(gap, 12, 3);
