@@ -442,6 +442,22 @@ mod tests {
     }
 
     #[test]
+    fn hot_services_need_a_cache_and_two_source_distributors() {
+        for text in [
+            "hot_services = [\"FX\"]\nservices_without_cache = [\"FX\"]",
+            "hot_services = [\"FX\"]\nservices_without_cache = [\"*\"]",
+            "hot_services = [\"*\"]\nservices_without_cache = [\"FX\"]",
+        ] {
+            let refused = load(text).expect_err(text);
+            assert!(refused.contains("cannot be hot without a cache"), "{refused}");
+        }
+        let upstream = "hot_services = [\"FX\"]\n[[upstream]]\nname = \"u\"\nhosts = [\"a:1\"]";
+        let refused = load(upstream).expect_err(upstream);
+        assert!(refused.contains("hot_services needs two"), "{refused}");
+        assert!(load("hot_services = [\"FX\"]\nservices_without_cache = [\"LSE\"]").is_ok());
+    }
+
+    #[test]
     fn rounds_come_between_the_newest_values_and_the_end_or_not_at_all() {
         let off = load("conflate_above_ms = 5_000").expect("legal");
         assert_eq!((off.interval_above, off.interval_max), (None, Duration::from_secs(30)));
