@@ -112,7 +112,7 @@ impl Instances {
         // The one that has just come is dropped too.
         stream.drop_behind();
         stream.dropped_behind += 1;
-        let (service, side) = (stream.service, stream.side);
+        let (service, side) = (stream.service, stream.side());
         items.resynchronise_all(now, (service, side), sequence, sink);
     }
 
@@ -134,7 +134,7 @@ impl Instances {
             // Everything has been asked for again meanwhile.
             return Ok(());
         }
-        let (service, side) = (stream.service, stream.side);
+        let (service, side) = (stream.service, stream.side());
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
             Some(concerned) => {
                 for index in concerned {

@@ -72,7 +72,7 @@ pub(super) fn choose_sides(
     for (no, active) in lost {
         if let Some(stream) = items.sources.stream_mut(active.source) {
             stream.deactivate();
-            stream.side = None;
+            stream.set_side(None);
         }
         if is_left {
             items.sweep(now, id, What::SideLost(no), sink);
@@ -111,7 +111,7 @@ pub(super) fn take_sides(
         let Some(&(active, is_up)) = free.max_by_key(|(_, is_up)| *is_up) else { continue };
         pair.sides[no] = Some(PairSide { active, is_up });
         if let Some(stream) = items.sources.stream_mut(active.source) {
-            stream.side = Some(no);
+            stream.set_side(Some(no));
         }
         if !is_first {
             items.sweep(now, id, What::Join(no), sink);
@@ -129,7 +129,7 @@ pub(super) fn leave_sides(items: &mut WatchedItems, id: u16) {
     for side in sides.into_iter().flatten() {
         if let Some(stream) = items.sources.stream_mut(side.active.source) {
             stream.deactivate();
-            stream.side = None;
+            stream.set_side(None);
         }
     }
 }

@@ -286,7 +286,7 @@ impl Instances {
             _ => stream.on_message(msg.sequence),
         };
         if !stream.is_active {
-            if stream.side.is_some() {
+            if stream.side().is_some() {
                 return self.on_side_stream(items, now, source, order, (&msg, bytes), sink);
             }
             stream.count_standby(order, msg.kind);
@@ -350,7 +350,7 @@ impl Instances {
         msg: &StreamMsg<'_>,
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
-        match items.sources.stream(source).and_then(|stream| stream.side) {
+        match items.sources.stream(source).and_then(|stream| stream.side()) {
             None => self.on_ordered(items, now, source, msg, sink),
             Some(side) => {
                 side::on_side_message(items, now, (source, side), msg, sink);

@@ -401,7 +401,7 @@ impl Merge {
             Verdict::Drop if taken.is_some() => {
                 let own = &mut self.sides[side];
                 own.is_slow &= self.number != Some(number);
-                let is_copy = self.recent().iter().any(|known| *known == (number, head.digest));
+                let is_copy = self.recent().contains(&(number, head.digest));
                 if is_copy && self.sides[side].standing == Standing::Unproven {
                     self.sides[side].standing = Standing::Joined;
                     self.proofs = 0;

@@ -49,6 +49,8 @@ pub(super) struct Arriving {
     pub(super) after: u64,
     pub(super) image: CachedItem,
     pub(super) parts: Vec<Box<[u8]>>,
+    /// Of the parts.
+    pub(super) bytes: usize,
 }
 
 impl Pair {

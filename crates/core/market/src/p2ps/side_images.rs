@@ -6,7 +6,7 @@ use rwf::{DataState, DecodeError, RefreshMsg, State, StateCode, StatusMsg, Strea
 use units::Nanos;
 
 use super::fanout;
-use super::hot::{ask_side, prove_later, recount_sides, want_side, want_side_later};
+use super::hot::{ask_side, give_up_sides, prove_later, recount_sides, want_side, want_side_later};
 use super::items::WatchedItems;
 use super::life::{Input, Phase};
 use super::merge::{SideNo, Standing, other};
@@ -23,6 +23,9 @@ const YOUNGER_AFTER: Duration = Duration::from_millis(100);
 
 /// An item that a side has closed is asked for there again so much later: it may only be there later.
 pub(super) const REOPEN_AFTER: Duration = Duration::from_secs(5);
+
+/// An image of more bytes than this, its parts together, is not taken.
+const IMAGE_BYTES_MAX: usize = 64 << 20;
 
 /// So many of the images that are on their way are looked at for the one that has come; the others leave by their time.
 const ASKED_LOOKED_AT: usize = 64;
@@ -69,11 +72,14 @@ pub(super) fn on_side_image(
         if let Some(pair) = items.sources.pair_mut(service) {
             pair.forget_arriving(index);
         }
-        return if items.table[index].life.awaits_image() {
-            items.on_image(now, index, id, after, refresh, sink)
-        } else {
-            Ok(())
-        };
+        if !items.table[index].life.awaits_image() {
+            return Ok(());
+        }
+        if msg.complete {
+            // With its last part the item is gone; the other one is not to go on with it.
+            give_up_sides(items, index, sink);
+        }
+        return items.on_image(now, index, id, after, refresh, sink);
     }
     if is_first {
         let was_bound = merge.sides[side].id == Some(id);
@@ -85,6 +91,9 @@ pub(super) fn on_side_image(
                 .and_then(|source| items.sources.stream_mut(source))
                 .is_some_and(|stream: &mut Incoming| stream.joins_image(after, was_bound));
         if !joins {
+            if let Some(pair) = items.sources.pair_mut(service) {
+                pair.images.remove(&(index, side));
+            }
             ask_side(items, index, side, sink);
             return Ok(());
         }
@@ -108,21 +117,26 @@ pub(super) fn on_side_part(
     let WatchedItems { sources, rules, .. } = items;
     let Some(pair) = sources.pair_mut(service) else { return };
     if msg.part_num.unwrap_or(0) == 0 {
-        let arriving = Arriving { after, image: CachedItem::new(ripples), parts: Vec::new() };
+        let arriving = Arriving { after, image: CachedItem::new(ripples), parts: Vec::new(), bytes: 0 };
         pair.images.insert((index, side), arriving);
     }
     let Some(arriving) = pair.images.get_mut(&(index, side)) else { return };
     // Parts of an unasked image have numbers of their own in the stream; asked ones have all the same.
+    if msg.solicited && arriving.after != after {
+        return;
+    }
     arriving.after = arriving.after.max(after);
+    arriving.bytes += refresh.len();
     arriving.parts.push(refresh.into());
-    match arriving.image.on_refresh(&msg, rules) {
-        Ok(false) => {}
-        Ok(true) => {
+    let has_room = arriving.bytes <= IMAGE_BYTES_MAX;
+    match has_room.then(|| arriving.image.on_refresh(&msg, rules)) {
+        Some(Ok(false)) => {}
+        Some(Ok(true)) => {
             if let Some(arrived) = pair.images.remove(&(index, side)) {
                 on_whole_image(items, now, (index, side), arrived, sink);
             }
         }
-        Err(_) => {
+        None | Some(Err(_)) => {
             items.counters.messages_refused.inc();
             if let Some(pair) = items.sources.pair_mut(service) {
                 pair.images.remove(&(index, side));

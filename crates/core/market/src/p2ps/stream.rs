@@ -30,7 +30,7 @@ pub(super) struct Incoming {
     /// The service comes from here now; else only the numbers are followed.
     pub(super) is_active: bool,
     /// The service is hot, and this is one of its sides.
-    pub(super) side: Option<SideNo>,
+    side: Option<u8>,
     /// Something has come since progress was reported last.
     pub(super) has_moved: bool,
     /// The number that has to come next; 0 before anything is known.
@@ -183,6 +183,15 @@ impl Incoming {
     /// One of them is taken after all.
     pub(super) fn take_from_standby(&mut self) {
         self.standby = self.standby.saturating_sub(1);
+    }
+
+    /// The side of its hot service that this is.
+    pub(super) fn side(&self) -> Option<SideNo> {
+        self.side.map(usize::from)
+    }
+
+    pub(super) fn set_side(&mut self, side: Option<SideNo>) {
+        self.side = side.map(|side| side as u8);
     }
 
     /// Whether items get what comes here.
