@@ -1,8 +1,11 @@
 //! An item as a cache holds it: image, state, and what else its refresh said.
 
+use std::collections::BTreeMap;
+
 use rdm::OwnedState;
 use rwf::{
-    Conflation, DataState, DataType, DecodeError, Qos, RefreshMsg, State, StateCode, StatusMsg, UpdateMsg,
+    Conflation, DataState, DataType, DecodeError, FieldList, Qos, RefreshMsg, State, StateCode, StatusMsg,
+    UpdateMsg,
 };
 
 use crate::changes::{Changes, Lacks, Merged};
@@ -288,6 +291,29 @@ impl CachedItem {
     pub fn take_back(&mut self, image: CachedItem) {
         let (version, ripples) = (self.version + 1, self.ripples);
         *self = CachedItem { version, ripples, changes: None, ..image };
+    }
+
+    /// Whether the image of another item is the same. `None` if that cannot be told: one is not here or has strayed, or they
+    /// are containers whose entries may stand in another order.
+    #[must_use]
+    pub fn is_same_image(&self, other: &CachedItem) -> Option<bool> {
+        if !(self.has_all_updates() && other.has_all_updates() && self.has_image() && other.has_image()) {
+            return None;
+        }
+        let write = |image: &Image| {
+            let mut encoding = Encoding::default();
+            encoding.encode(|w| _ = image.write_part(&PartStart::First, usize::MAX, w)).to_vec()
+        };
+        let (ours, theirs) = (write(&self.image), write(&other.image));
+        if ours == theirs {
+            return Some(self.image.container_type() == other.image.container_type());
+        }
+        let (Image::Fields(_), Image::Fields(_)) = (&self.image, &other.image) else { return None };
+        fn fields(payload: &[u8]) -> Option<BTreeMap<i16, &[u8]>> {
+            let list = FieldList::parse(payload).ok()?;
+            list.entries().map(|entry| entry.ok().map(|field| (field.id, field.content))).collect()
+        }
+        Some(fields(&ours)? == fields(&theirs)?)
     }
 
     /// The present state.

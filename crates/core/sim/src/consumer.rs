@@ -37,6 +37,9 @@ pub(crate) struct Consumer {
     watched: BTreeMap<i32, Watched>,
     /// What it has had of updates, over all its connections.
     tally: Tally,
+    /// Its items may come from another source distributor, which is not as far: as they may after a time in which they
+    /// were suspect.
+    pub(crate) may_go_back: bool,
 }
 
 /// What became of the updates of an item, as its consumer sees it.
@@ -69,6 +72,8 @@ struct Watched {
     awaits_refresh: bool,
     /// A number was skipped and has not been made good yet.
     skipped: bool,
+    /// After a time in which it was suspect it may be older than before.
+    may_go_back: bool,
     /// The number of its first image.
     first: u32,
     /// What became of everything since.
@@ -84,7 +89,7 @@ impl Consumer {
     pub(crate) fn new(wanted: Vec<String>, habit: Habit) -> Consumer {
         let (message_count, paused) = (0, None);
         let (service, watched, tally) = (None, BTreeMap::new(), Tally::default());
-        Consumer { wanted, habit, message_count, paused, service, watched, tally }
+        Consumer { wanted, habit, message_count, paused, service, watched, tally, may_go_back: false }
     }
 
     /// What it has had in all.
@@ -194,6 +199,7 @@ impl Consumer {
                 is_good: false,
                 awaits_refresh: false,
                 skipped: false,
+                may_go_back: self.may_go_back,
                 first: 0,
                 tally: Tally::default(),
             };
@@ -244,7 +250,11 @@ impl Watched {
                 assert!(refresh.complete, "{}: images of two fields come whole", self.name);
                 assert_eq!(label_of(&refresh.key.expect("a refresh says what it is of")), self.name);
                 let seq_num = refresh.seq_num.expect("the provider numbers its messages");
-                if let Some(before) = self.image {
+                let went_back = self.image.is_some_and(|before| seq_num < before.seq_num);
+                if went_back && self.may_go_back {
+                    assert!(!self.is_good, "{}: the image went back while it was good", self.name);
+                    (self.first, self.tally) = (seq_num, Tally::default());
+                } else if let Some(before) = self.image {
                     assert!(seq_num >= before.seq_num, "{}: the image went back: {before:?}", self.name);
                     self.tally.in_images += u64::from(seq_num - before.seq_num);
                 } else {

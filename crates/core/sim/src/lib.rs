@@ -33,16 +33,20 @@
 //! [`World::sharded`] has a server of several shards behind a relay, with memory between them; which thread runs when is
 //! chance.
 //!
+//! [`Pair`] has two source distributors that one provider is connected to, and a server that takes its services from both.
+//!
 //! [`Overload`] is a smaller world of several servers, some of which are slower than what is published.
 
 mod channel;
 mod consumer;
 mod out;
 mod overload;
+mod pair;
 mod provider;
 mod queue;
 mod server;
 mod world;
 
 pub use overload::{Overload, SlowServer};
+pub use pair::{Pair, PairFaults, Side};
 pub use world::{Faults, World};

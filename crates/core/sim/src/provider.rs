@@ -68,6 +68,17 @@ impl Provider {
         all
     }
 
+    /// What it sends when it has connected to one more source distributor: the same, under the numbers that the items have.
+    pub(crate) fn greeting_again(&self) -> Vec<Vec<u8>> {
+        let service = service();
+        let directory =
+            DirectoryRefresh::publish(-1, Filter::INFO_AND_STATE, [&service]).expect("one service").to_vec();
+        let head = vec![LoginRequest::provider(b"sim").to_vec().expect("short"), directory.expect("short")];
+        let items = self.items.iter().enumerate();
+        let images = items.map(|(place, (name, item))| image(stream_of(place), name, item, false));
+        head.into_iter().chain(images).collect()
+    }
+
     /// The image of an item.
     pub(crate) fn publish(&mut self, place: usize) -> Vec<u8> {
         let (name, item) = self.items.iter_mut().nth(place).expect("a place below the number of items");

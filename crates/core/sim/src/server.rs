@@ -80,16 +80,41 @@ impl Server {
         counters: &Arc<ServerCounters>,
         relay_counters: &Arc<ServerCounters>,
     ) -> Server {
+        Server::build((peer, shards), false, counters, relay_counters)
+    }
+
+    /// The same, with services that are taken from two source distributors at a time.
+    pub(crate) fn hot(
+        peer: u64,
+        shards: usize,
+        counters: &Arc<ServerCounters>,
+        relay_counters: &Arc<ServerCounters>,
+    ) -> Server {
+        Server::build((peer, shards), true, counters, relay_counters)
+    }
+
+    fn build(
+        (peer, shards): (u64, usize),
+        is_hot: bool,
+        counters: &Arc<ServerCounters>,
+        relay_counters: &Arc<ServerCounters>,
+    ) -> Server {
         // The relay has all images; of the world's few items a shard keeps none, some or all.
         let kept_images_max = (shards > 0).then_some([0, 1, 3, 100][peer as usize % 4]);
         // Half of the servers have no cache, with or without shards.
-        let without_cache = (peer >> 8).is_multiple_of(2).then(|| ServiceNames::ALL.to_owned());
+        let without_cache =
+            ((peer >> 8).is_multiple_of(2) && (!is_hot || shards > 0)).then(|| ServiceNames::ALL.to_owned());
         let uncached: ServiceNames = without_cache.into_iter().collect();
+        // What takes the backbone compares the two.
+        let hot: ServiceNames = is_hot.then(|| ServiceNames::ALL.to_owned()).into_iter().collect();
+        let of_core = if shards == 0 { hot.clone() } else { ServiceNames::default() };
         let core = |at: usize| {
-            let config = ServerConfig { kept_images_max, uncached: uncached.clone(), ..config() };
+            let (uncached, hot) = (uncached.clone(), of_core.clone());
+            let config = ServerConfig { kept_images_max, uncached, hot, ..config() };
             PointToPoint::new(peer + at as u64, config, Arc::new(Dictionary::new()), counters.clone())
         };
-        let relay = || Relay::new(peer, config(), Arc::new(Dictionary::new()), relay_counters.clone());
+        let relay_config = ServerConfig { hot, ..config() };
+        let relay = || Relay::new(peer, relay_config, Arc::new(Dictionary::new()), relay_counters.clone());
         Server {
             relay: (shards > 0).then(|| Box::new(relay())),
             shards: (0..shards.max(1))

@@ -814,7 +814,7 @@ impl World {
     }
 }
 
-fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distributor {
+pub(crate) fn new_distributor(instance: u64, counters: &Arc<DistributorCounters>) -> Distributor {
     // Half of them have no cache. A short memory, so that gaps reach beyond it in some runs, and ids are used again.
     let without_cache = (instance >> 8).is_multiple_of(2).then(|| ServiceNames::ALL.to_owned());
     let config = DistributorConfig {

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use config::Complaint;
 use daemon::ThreadConfig;
-use market::IntakeConfig;
 use market::p2ps::{ClientClass, ClientClasses, ServerConfig};
+use market::{IntakeConfig, ServiceNames};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
@@ -138,6 +138,13 @@ config::section! {
         /// updates waits for one. With shards the thread that takes the backbone keeps images all the same. With upstream
         /// servers, images come from there.
         services_without_cache: Vec<String> = [], length 0..=1_000;
+        /// Services that are taken from two source distributors at a time, `*` for all (docs/guides/pairs.md): the first
+        /// copy of each message counts, by the provider's numbers, and the loss of one of them is not noticed. It costs
+        /// the traffic of these services twice. Not with services_without_cache.
+        hot_services: Vec<String> = [], length 0..=1_000;
+        /// If a source distributor of a hot service leaves out numbers of an item, so long the other one is waited for,
+        /// which may have them.
+        hot_wait_ms: u32 = 100, range 1..=10_000;
         /// Where many streams or items are concerned at once, because a client has gone or a service is lost, so
         /// many of them are dealt with before others are served again.
         cleanups_per_turn: u32 = 500, range 1..=1_000_000;
@@ -241,6 +248,22 @@ impl P2psConfig {
         } else if self.shards > 0 && self.shard_cpus.len() > self.shards as usize {
             let text = format!("there are {} CPUs for {} threads", self.shard_cpus.len(), self.shards);
             complaints.push(Complaint::new(["shard_cpus", "shards"], text));
+        }
+        let is_both = |name: &String| {
+            let uncached = &self.services_without_cache;
+            let all = |names: &[String]| names.iter().any(|name| name == ServiceNames::ALL);
+            uncached.contains(name) || name == ServiceNames::ALL && !uncached.is_empty() || all(uncached)
+        };
+        if let Some(at) = self.hot_services.iter().position(is_both) {
+            let text = format!(
+                "`{}` cannot be hot without a cache: images of the two source distributors are compared with the one here",
+                self.hot_services[at]
+            );
+            complaints.push(Complaint::new(["hot_services", "services_without_cache"], text));
+        }
+        if !self.hot_services.is_empty() && !self.upstream.is_empty() {
+            let text = "with upstream servers there is one source distributor, in the same process; hot_services needs two";
+            complaints.push(Complaint::new(["hot_services", "upstream"], text));
         }
         let mut services = HashSet::new();
         for (at, rate) in self.service_rate.iter().enumerate() {
@@ -370,6 +393,8 @@ impl P2psConfig {
             posts_outstanding_max: self.posts_outstanding_max as usize,
             unrippled: self.services_without_ripples.iter().cloned().collect(),
             uncached: self.services_without_cache.iter().cloned().collect(),
+            hot: self.hot_services.iter().cloned().collect(),
+            hot_wait: ms(self.hot_wait_ms.into()),
             cleanups_per_turn: self.cleanups_per_turn as usize,
             conflated_intervals_ms: self.conflated_intervals_ms.clone(),
             service_intervals_ms: self
@@ -414,6 +439,22 @@ mod tests {
         let on = on.expect("legal");
         assert!(on.conflate_above_bytes.is_some_and(|bytes| bytes > on.room_bytes));
         assert!(on.conflate_above.is_some() && on.conflate_above < on.disconnect_after);
+    }
+
+    #[test]
+    fn hot_services_need_a_cache_and_two_source_distributors() {
+        for text in [
+            "hot_services = [\"FX\"]\nservices_without_cache = [\"FX\"]",
+            "hot_services = [\"FX\"]\nservices_without_cache = [\"*\"]",
+            "hot_services = [\"*\"]\nservices_without_cache = [\"FX\"]",
+        ] {
+            let refused = load(text).expect_err(text);
+            assert!(refused.contains("cannot be hot without a cache"), "{refused}");
+        }
+        let upstream = "hot_services = [\"FX\"]\n[[upstream]]\nname = \"u\"\nhosts = [\"a:1\"]";
+        let refused = load(upstream).expect_err(upstream);
+        assert!(refused.contains("hot_services needs two"), "{refused}");
+        assert!(load("hot_services = [\"FX\"]\nservices_without_cache = [\"LSE\"]").is_ok());
     }
 
     #[test]

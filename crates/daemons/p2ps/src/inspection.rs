@@ -18,10 +18,16 @@ const LINE_CHARS_MAX: usize = 256;
 /// The services that clients see.
 pub(crate) fn describe_services(core: &PointToPoint) -> Value {
     let service = |known: ServiceInfo<'_>| {
-        json!({
+        let mut described = json!({
             "id": known.id, "name": known.name, "up": known.up, "instance": known.instance.map(|i| format!("{i:016x}")),
             "items": known.items, "sequence": known.sequence,
-        })
+        });
+        if let Some(sides) = known.sides {
+            let side =
+                |(instance, up): (u64, bool)| json!({ "instance": format!("{instance:016x}"), "up": up });
+            described["hot"] = sides.into_iter().flatten().map(side).collect();
+        }
+        described
     };
     core.inspect().services().map(service).collect()
 }

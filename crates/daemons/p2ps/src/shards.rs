@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use counters::Registry;
 use daemon::{Described, OrderError, Query, Status, StatusError, Wish};
+use market::ServiceNames;
 use market::p2ps::ServerConfig;
 use serde_json::{Value, json};
 use server::{Exchange, Seat};
@@ -40,7 +41,12 @@ impl Shards {
         let (count, config) = (shards as usize, config.of_shard());
         Shards {
             count: shards,
-            core: ServerConfig { kept_images_max: Some(config.shard_images_max as usize), ..config.core() },
+            // The relay is the only source distributor of a shard.
+            core: ServerConfig {
+                kept_images_max: Some(config.shard_images_max as usize),
+                hot: ServiceNames::default(),
+                ..config.core()
+            },
             rssl: Exchange::new(count, config.rssl.connections_per_address_max as usize),
             websocket: Exchange::new(count, config.websocket.connections_per_address_max as usize),
             config,

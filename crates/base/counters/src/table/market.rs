@@ -138,5 +138,15 @@ counters! {
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";
+        hot_items: Gauge, "items", "Items of hot services that follow both source distributors.";
+        hot_items_single: Gauge, "items", "Those that follow one alone: the other is not there, or is not proven to say the same.";
+        hot_items_unnumbered: Gauge, "items", "Those that follow one alone because what the provider or the two say cannot be compared: they fail over warm.";
+        hot_duplicates: Total, "messages", "Messages of hot services that were dropped: the other source distributor's copy had come first, or they are taken from there.";
+        hot_switches: Total, "items", "Items that went on from the other source distributor, because the one they were led by was lost or bad.";
+        hot_lacking: Total, "messages", "Messages that one source distributor did not have and the other one had.";
+        hot_differing: Total, "messages", "Messages that differ from the copy that was taken: the item is taken from one source distributor alone.";
+        hot_images_differing: Total, "images", "Images that differ from what clients have at the same number: the source distributor is not joined.";
+        hot_waits_ended: Total, "times", "Times that numbers were left out without the other source distributor's word, because p2ps.hot_wait_ms was over.";
+        hot_late: Total, "messages", "Messages that came after that, or out of order: the item was suspect and asked for anew.";
     }
 }

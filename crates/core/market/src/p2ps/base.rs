@@ -41,6 +41,10 @@ pub struct ServerConfig {
     pub unrippled: BTreeSet<String>,
     /// The services whose images stay at the source distributor, but for the time that they are needed here.
     pub uncached: ServiceNames,
+    /// The services that are taken from two instances at a time, by the provider's numbers.
+    pub hot: ServiceNames,
+    /// So long a message of such a service waits that has left out numbers which the other instance may have.
+    pub hot_wait: Duration,
     /// Of clean-ups that concern many streams or items, so many are done in one turn.
     pub cleanups_per_turn: usize,
     /// Intervals in milliseconds of conflated data that clients may ask for, of services that have every update.
@@ -154,6 +158,8 @@ impl Default for ServerConfig {
             posts_outstanding_max: 100_000,
             unrippled: BTreeSet::new(),
             uncached: ServiceNames::default(),
+            hot: ServiceNames::default(),
+            hot_wait: Duration::from_millis(100),
             cleanups_per_turn: 2_000,
             conflated_intervals_ms: Vec::new(),
             service_intervals_ms: BTreeMap::new(),
@@ -162,6 +168,9 @@ impl Default for ServerConfig {
         }
     }
 }
+
+/// What clients get of items that messages were lost of.
+pub(super) const LOST: &str = "messages were lost on the backbone";
 
 /// A client connection, as the front end numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,11 +11,11 @@
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
-use super::base::{ClientId, Watcher};
+use super::base::{ClientId, LOST, Watcher};
 use super::client::{Client, Stream};
+use super::hot;
 use super::items::WatchedItems;
 use super::life::{Input, Phase};
-use super::recovery::LOST;
 use super::service::{Sweep, What};
 use super::sink::ServerSink;
 use super::sweep::{Gone, Task};
@@ -165,7 +165,7 @@ impl WatchedItems {
     fn swept(&mut self, now: Nanos, id: u16, what: Option<What>, sink: &mut impl ServerSink) {
         match what {
             Some(What::Close) if !self.sources.is_offered(id) => self.withdraw_service(id, sink),
-            Some(What::Lost | What::Close) => self.choose_active(now, id, sink),
+            Some(What::Lost | What::Close | What::SideLost(_)) => self.choose_active(now, id, sink),
             _ => {}
         }
     }
@@ -179,6 +179,7 @@ impl WatchedItems {
         match sweep.what {
             What::Lost => {
                 self.on_input(index, Input::Lost);
+                self.forget_sides(index);
                 self.table[index].id = None;
                 let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
                 self.suspect(now, index, reason, sink);
@@ -194,6 +195,9 @@ impl WatchedItems {
                 self.request(index);
             }
             What::Ask | What::Recheck => {}
+            What::SideLost(_) | What::SideDown(_) | What::Join(_) | What::SideLacks(..) => {
+                hot::sweep_side(self, now, index, sweep.what, sink);
+            }
             What::Resync(lacks) => self.resynchronise(now, index, (lacks, LOST), sink),
             What::Close => {
                 let key = item.key.clone();

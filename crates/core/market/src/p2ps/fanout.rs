@@ -9,6 +9,7 @@ use units::Nanos;
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
 use super::client::{Changed, clock_ms};
+use super::held::HeldMessage;
 use super::items::WatchedItems;
 use super::kept;
 use super::ledger::{Fate, before};
@@ -295,13 +296,7 @@ impl WatchedItems {
             self.send_requests(now, sink);
             return Ok(());
         }
-        item.was_live = true;
-        let before = item.life.phase();
-        let held = item.life.on_image(after).unwrap_or_default();
-        self.recovery.count(before, Phase::Live);
-        self.count_suspect(index);
-        self.send_refreshes(now, index, sink);
-        kept::note_here(self, now, index, sink);
+        let held = show_image(self, now, index, after, sink);
         for (sequence, kind, body) in held {
             // Applying one may close the item or send it back to be asked for.
             if let Some(item) = self.table.get(index).filter(|item| item.id == Some(id)) {
@@ -498,4 +493,39 @@ pub(super) fn serve_newcomers(
         }
     }
     items.start_linger(now, index);
+}
+
+/// A whole image is there that was awaited; returns what has waited for it.
+fn show_image(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    after: u64,
+    sink: &mut impl ServerSink,
+) -> Vec<HeldMessage> {
+    let item = &mut items.table[index];
+    item.was_live = true;
+    let before = item.life.phase();
+    let held = item.life.on_image(after).unwrap_or_default();
+    items.recovery.count(before, Phase::Live);
+    items.count_suspect(index);
+    items.send_refreshes(now, index, sink);
+    kept::note_here(items, now, index, sink);
+    held
+}
+
+/// One part of an image of a hot service's item, which is awaited. What has waited for it waits at its side.
+pub(super) fn receive_image(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    after: u64,
+    refresh: &[u8],
+    sink: &mut impl ServerSink,
+) -> Result<(), DecodeError> {
+    let msg = RefreshMsg::parse(refresh)?;
+    if items.table[index].cached.on_refresh(&msg, &items.rules)? {
+        show_image(items, now, index, after, sink);
+    }
+    Ok(())
 }

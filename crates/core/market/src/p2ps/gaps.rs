@@ -13,13 +13,13 @@
 
 use units::Nanos;
 
-use super::base::SourceId;
+use super::base::{LOST, SourceId};
 use super::behind::Unreported;
 use super::instance::send_to_instance;
 use super::instances::Instances;
 use super::items::WatchedItems;
 use super::notices::{ServerNotice, UpstreamError};
-use super::recovery::LOST;
+use super::side;
 use super::sink::ServerSink;
 use crate::backbone::{LinkUp, StreamMsg};
 use crate::ration::SPAN;
@@ -49,16 +49,11 @@ impl Instances {
         stream.behind.begin_gap((first, last), answer_until);
         stream.unreported.gaps += 1;
         stream.unreported.messages += last - first + 1;
-        let service = stream.service;
+        let (service, instance) = (stream.service, stream.instance);
         self.report_loss(items, now, source, sink);
         items.sources.services_due_at = items.sources.services_due_at.min(answer_until);
-        let Some(active) = items.sources.services.get(&service).and_then(|s| s.active) else { return };
-        send_to_instance(
-            &items.sources.instances,
-            active.instance,
-            LinkUp::GapQuery { service, first, last },
-            sink,
-        );
+        let Some(instance) = instance else { return };
+        send_to_instance(&items.sources.instances, instance, LinkUp::GapQuery { service, first, last }, sink);
     }
 
     /// Reports to operators what was lost of a stream, if that may be reported now; else with what is due for services
@@ -117,8 +112,8 @@ impl Instances {
         // The one that has just come is dropped too.
         stream.drop_behind();
         stream.dropped_behind += 1;
-        let service = stream.service;
-        items.resynchronise_all(now, service, sequence, sink);
+        let (service, side) = (stream.service, stream.side());
+        items.resynchronise_all(now, (service, side), sequence, sink);
     }
 
     /// The items concerned by a gap, by their ids; `None` if the instance cannot tell.
@@ -129,28 +124,29 @@ impl Instances {
         &mut self,
         items: &mut WatchedItems,
         now: Nanos,
-        service: u16,
+        source: SourceId,
         last: u64,
         ids: Option<impl Iterator<Item = u32>>,
         sink: &mut impl ServerSink,
     ) -> Result<(), UpstreamError> {
-        let Some(source) = items.sources.services.get(&service).and_then(|s| s.active_source()) else {
-            return Ok(());
-        };
         let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
         if !stream.behind.end_gap(last) {
             // Everything has been asked for again meanwhile.
             return Ok(());
         }
+        let (service, side) = (stream.service, stream.side());
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
             Some(concerned) => {
                 for index in concerned {
                     items.settle(index, sink);
-                    items.resynchronise(now, index, (last, LOST), sink);
+                    match side {
+                        None => items.resynchronise(now, index, (last, LOST), sink),
+                        Some(no) => side::lack_side(items, now, index, (no, last), sink),
+                    }
                 }
                 items.send_requests(now, sink);
             }
-            None => items.resynchronise_all(now, service, last, sink),
+            None => items.resynchronise_all(now, (service, side), last, sink),
         }
         if now > self.release.granted_at {
             self.grant_release(now);
@@ -205,7 +201,7 @@ impl Instances {
             {
                 let (length, work) = (message.len(), message.len() + MESSAGE_WORK);
                 let msg = StreamMsg::parse(message).map_err(UpstreamError::Malformed);
-                let taken = msg.and_then(|msg| self.on_ordered(items, now, source, &msg, sink));
+                let taken = msg.and_then(|msg| self.on_followed(items, now, source, &msg, sink));
                 result = taken.and(result);
                 segment.skip(length);
                 self.release.left = self.release.left.saturating_sub(work);
@@ -214,7 +210,7 @@ impl Instances {
                 }
             }
             if !segment.is_read()
-                && let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_active)
+                && let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_followed())
             {
                 stream.behind.give_back(segment);
             }
@@ -226,7 +222,9 @@ impl Instances {
     /// What comes next of a source of which something was released.
     fn released(&mut self, items: &mut WatchedItems, source: SourceId) {
         let is_listed = self.release.sources.contains(&source);
-        let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_active) else { return };
+        let Some(stream) = items.sources.stream_mut(source).filter(|stream| stream.is_followed()) else {
+            return;
+        };
         self.progress.note_moved(source, stream);
         if stream.behind.has_messages_next() {
             if !is_listed {
@@ -241,14 +239,14 @@ impl Instances {
 
     /// Goes on without answers that have not come in time.
     pub(super) fn check_gaps(&mut self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
-        let overdue: Vec<(u16, u64)> = items
+        let overdue: Vec<(SourceId, u64)> = items
             .sources
             .waiting_streams()
             .filter(|(_, (_, answer_until))| now >= *answer_until)
-            .map(|(service, (last, _))| (service, last))
+            .map(|(source, (last, _))| (source, last))
             .collect();
-        for (service, last) in overdue {
-            if self.on_gap_answer(items, now, service, last, None::<std::iter::Empty<u32>>, sink).is_err() {
+        for (source, last) in overdue {
+            if self.on_gap_answer(items, now, source, last, None::<std::iter::Empty<u32>>, sink).is_err() {
                 self.counters.messages_refused.inc();
             }
         }

@@ -40,6 +40,8 @@ pub struct ServiceInfo<'a> {
     pub items: usize,
     /// The number in the stream of that instance up to which everything has come, or is known to be lost.
     pub sequence: Option<u64>,
+    /// Of a hot service: the instances that it is taken from now, at most two, and whether its provider is there.
+    pub sides: Option<[Option<(u64, bool)>; 2]>,
 }
 
 impl PointToPoint {
@@ -102,6 +104,10 @@ impl<'a> Inspection<'a> {
                 instance: known.active.map(|active| active.instance),
                 items: known.items.len(),
                 sequence,
+                sides: known
+                    .hot
+                    .as_ref()
+                    .map(|pair| pair.sides.map(|side| side.map(|side| (side.active.instance, side.is_up)))),
             }
         })
     }

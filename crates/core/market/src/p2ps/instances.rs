@@ -19,6 +19,8 @@ use super::items::WatchedItems;
 use super::life::Phase;
 use super::notices::{ServerNotice, UpstreamError};
 use super::service::Service;
+use super::side;
+use super::side_images;
 use super::sink::ServerSink;
 use super::sources::Source;
 use super::stamps;
@@ -284,6 +286,9 @@ impl Instances {
             _ => stream.on_message(msg.sequence),
         };
         if !stream.is_active {
+            if stream.side().is_some() {
+                return self.on_side_stream(items, now, source, order, (&msg, bytes), sink);
+            }
             stream.count_standby(order, msg.kind);
             return Ok(());
         }
@@ -304,6 +309,54 @@ impl Instances {
             return Ok(());
         }
         self.on_ordered(items, now, source, &msg, sink)
+    }
+
+    /// A message of a side of a hot service.
+    fn on_side_stream(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        source: SourceId,
+        order: Order,
+        (msg, bytes): (&StreamMsg<'_>, &[u8]),
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
+        self.progress.note_moved(source, stream);
+        let mut waits = stream.behind.waits();
+        match order {
+            Order::Next => {}
+            Order::Old => return Ok(()),
+            Order::Gap { first, last } => {
+                self.on_gap(items, now, source, (first, last), sink);
+                waits = true;
+            }
+        }
+        if waits {
+            if msg.kind != Kind::Heartbeat {
+                self.hold_behind_gap(items, now, source, (msg.sequence, bytes), sink);
+            }
+            return Ok(());
+        }
+        self.on_followed(items, now, source, msg, sink)
+    }
+
+    /// A message of a stream that is followed, whose turn has come.
+    pub(super) fn on_followed(
+        &mut self,
+        items: &mut WatchedItems,
+        now: Nanos,
+        source: SourceId,
+        msg: &StreamMsg<'_>,
+        sink: &mut impl ServerSink,
+    ) -> Result<(), UpstreamError> {
+        match items.sources.stream(source).and_then(|stream| stream.side()) {
+            None => self.on_ordered(items, now, source, msg, sink),
+            Some(side) => {
+                side::on_side_message(items, now, (source, side), msg, sink);
+                Ok(())
+            }
+        }
     }
 
     /// A message of the active stream whose turn has come.
@@ -447,8 +500,10 @@ impl Instances {
                 let mut definition = offer.clone();
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
+                let is_hot = self.config.hot.contains(&definition.info.name);
                 let service = Service {
                     account: items.ledger.open(&definition.info.name),
+                    hot: is_hot.then(Box::default),
                     definition,
                     active: None,
                     sources: BTreeSet::new(),
@@ -458,6 +513,9 @@ impl Instances {
                     sweeps: VecDeque::new(),
                 };
                 items.sources.services.insert(id, service);
+                if is_hot {
+                    items.sources.hot.insert(id);
+                }
                 self.counters.services.set(items.sources.services.len() as u64);
                 items.publish_service_added(id, sink);
             }
@@ -543,8 +601,31 @@ impl Instances {
                 .and_then(|s| s.active)
                 .is_some_and(|a| a.instance == instance)
         };
+        let side = |service| items.sources.side_of(service, instance);
         match msg {
             LinkDown::HelloAck { .. } => Ok(()),
+            LinkDown::Image { item, after, key, refresh } if let Some(side) = side(key.service) => {
+                if let Some(index) = items.find_settled(key, sink)
+                    && side_images::on_side_image(items, now, (index, side), (item, after), refresh, sink)
+                        .is_err()
+                {
+                    side_images::spoil_side(items, now, (index, side), sink);
+                }
+                Ok(())
+            }
+            LinkDown::ItemStatus { key, status } if let Some(side) = side(key.service) => {
+                if let Some(index) = items.find_settled(key, sink)
+                    && side_images::on_side_status(items, now, (index, side), status, sink).is_err()
+                {
+                    side_images::spoil_side(items, now, (index, side), sink);
+                }
+                Ok(())
+            }
+            LinkDown::GapAnswer { service, last, known, ids, .. } if let Some(side) = side(service) => {
+                let Some(source) = items.sources.source_of_side(service, side) else { return Ok(()) };
+                let ids = known.then(|| LinkDown::gap_items(ids));
+                return self.on_gap_answer(items, now, source, last, ids, sink);
+            }
             LinkDown::Image { item, after, key, refresh } if is_active(key.service) => {
                 match items.find_settled(key, sink) {
                     Some(index) => {
@@ -568,14 +649,10 @@ impl Instances {
                 }
             }
             LinkDown::GapAnswer { service, last, known, ids, .. } if is_active(service) => {
-                return self.on_gap_answer(
-                    items,
-                    now,
-                    service,
-                    last,
-                    known.then(|| LinkDown::gap_items(ids)),
-                    sink,
-                );
+                let source = items.sources.services.get(&service).and_then(Service::active_source);
+                let Some(source) = source else { return Ok(()) };
+                let ids = known.then(|| LinkDown::gap_items(ids));
+                return self.on_gap_answer(items, now, source, last, ids, sink);
             }
             // Answers to questions that were asked before the service came from somewhere else.
             LinkDown::Image { .. } | LinkDown::ItemStatus { .. } | LinkDown::GapAnswer { .. } => Ok(()),

@@ -6,6 +6,7 @@ use units::Nanos;
 use super::audience::Audience;
 use super::ledger::AccountId;
 use super::life::{Life, Phase};
+use super::merge::Merge;
 use super::recall::{ImageUse, Recall};
 use crate::ahead::Prefetch;
 use crate::busiest::Counted;
@@ -45,6 +46,8 @@ pub(super) struct Item {
     pub(super) recall: Option<Box<Recall>>,
     /// Whether its image stays.
     pub(super) image_use: ImageUse,
+    /// Of a hot service: what is taken of which side.
+    pub(super) hot: Option<Box<Merge>>,
 }
 
 impl Keyed for Item {
@@ -89,6 +92,7 @@ impl Item {
             is_counted_suspect: false,
             recall: None,
             image_use: ImageUse::default(),
+            hot: None,
         }
     }
 

@@ -18,6 +18,7 @@ use super::conversations::Conversations;
 use super::item::Item;
 use super::ledger::{Fate, Ledger};
 use super::life::Phase;
+use super::merge::{Following, SideNo};
 use super::queue::Requests;
 use super::recall::KeptImages;
 use super::service::Service;
@@ -373,6 +374,7 @@ impl WatchedItems {
 
     /// Removes an item for which nobody is registered any more.
     pub(super) fn remove(&mut self, index: usize) -> Item {
+        self.forget_sides(index);
         let mut item = self.table.remove(index);
         item.recall.take().iter().for_each(|recall| self.kept.forget(recall));
         self.settle_item(&mut item, Fate::Ended);
@@ -482,6 +484,50 @@ impl WatchedItems {
         match service.and_then(Service::active_source).and_then(|s| self.sources.all.get_mut(s.0 as usize)) {
             Some(Some(Source::Service { stream, .. })) => stream.joins_image(sequence, was_bound),
             _ => false,
+        }
+    }
+}
+
+/// Sides of hot services (`hot`).
+impl WatchedItems {
+    pub(super) fn unbind_side(&mut self, index: usize, side: SideNo) {
+        let Some(item) = self.table.get_mut(index) else { return };
+        let Some(id) = item.hot.as_mut().and_then(|merge| merge.sides[side].id.take()) else { return };
+        let service = item.key.service;
+        if let Some(source) = self.sources.source_of_side(service, side)
+            && let Some(stream) = self.sources.stream_mut(source)
+            && stream.item(id) == Some(index)
+        {
+            stream.unbind(id);
+        }
+    }
+
+    /// An item is removed: its ids stand for nothing any more, and it is counted no more.
+    pub(super) fn forget_sides(&mut self, index: usize) {
+        if self.table[index].hot.is_none() {
+            return;
+        }
+        for side in 0..2 {
+            self.unbind_side(index, side);
+        }
+        let service = self.table[index].key.service;
+        if let Some(pair) = self.sources.pair_mut(service) {
+            pair.forget_arriving(index);
+        }
+        if let Some(merge) = self.table[index].hot.take() {
+            self.count_following(merge.counted, None);
+        }
+    }
+
+    pub(super) fn count_following(&self, before: Option<Following>, now: Option<Following>) {
+        let gauge = |following| match following {
+            Following::Both => &self.counters.hot_items,
+            Following::One => &self.counters.hot_items_single,
+            Following::Unnumbered => &self.counters.hot_items_unnumbered,
+        };
+        if before != now {
+            before.map(gauge).iter().for_each(|gauge| gauge.set(gauge.get().saturating_sub(1)));
+            now.map(gauge).iter().for_each(|gauge| gauge.set(gauge.get() + 1));
         }
     }
 }

@@ -35,6 +35,7 @@ mod fanout;
 mod front;
 mod gaps;
 mod held;
+mod hot;
 mod inspection;
 mod instance;
 mod instances;
@@ -44,8 +45,10 @@ mod kept;
 mod ledger;
 mod life;
 mod login;
+mod merge;
 mod notices;
 mod paced;
+mod pair;
 mod posting;
 mod posts;
 mod prepared;
@@ -58,6 +61,8 @@ mod requests;
 mod service;
 mod service_ids;
 mod services;
+mod side;
+mod side_images;
 mod sink;
 mod sources;
 mod stamps;
@@ -168,6 +173,7 @@ impl PointToPoint {
         }
         self.items.check_requests(now, sink);
         kept::check(&mut self.items, now, sink);
+        hot::check_sides(&mut self.items, now, sink);
         self.items.check_lingering(now, sink);
         self.items.clients.measure_round_trips(now, sink);
         self.items.clients.take_turns(now);
@@ -194,7 +200,7 @@ impl PointToPoint {
                 self.items.cleanups.next_cleanup(),
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
-            .chain([kept::next_wakeup(&self.items)])
+            .chain([kept::next_wakeup(&self.items), hot::next_side_check(&self.items)])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

@@ -47,6 +47,13 @@ pub enum ServerNotice<'a> {
         /// How many more there were since the last one reported.
         held_back: u64,
     },
+    /// The two instances of a hot service say different things of an item: it is taken from one of them alone.
+    Differs {
+        /// Which one.
+        item: ItemKey<'a>,
+        /// How many more there were since the last one reported.
+        held_back: u64,
+    },
     /// An instance has another id for a service than clients see.
     Renumbered {
         /// Its name.
@@ -121,6 +128,18 @@ impl fmt::Display for ServerNotice<'_> {
                 "source distributor {instance:016x} is heard again after {} ms. If it was not stopped, p2ps.silence_timeout_ms is to be several times its source_distributor.heartbeat_interval_ms",
                 quiet.as_millis()
             ),
+            ServerNotice::Differs { item, held_back } => {
+                let (name, service, domain) = (String::from_utf8_lossy(item.name), item.service, item.domain);
+                write!(
+                    f,
+                    "item {name:?} of hot service {service} ({domain}): the two source distributors have \
+                     different data under one number; it is taken from one of them alone"
+                )?;
+                if *held_back > 0 {
+                    write!(f, "; {held_back} more such items since the last line")?;
+                }
+                Ok(())
+            }
             ServerNotice::Unusable { item, held_back } => {
                 let (name, service, domain) = (String::from_utf8_lossy(item.name), item.service, item.domain);
                 write!(

@@ -50,13 +50,12 @@ impl Instances {
             if !std::mem::take(&mut stream.has_moved) {
                 continue;
             }
-            let active = sources.services.get(&stream.service).and_then(|service| service.active);
-            let Some(active) = active.filter(|active| active.source == source) else { continue };
-            let Some(instance) = sources.instances.get(&active.instance) else { continue };
+            let Some(id) = stream.instance.filter(|_| stream.is_followed()) else { continue };
+            let Some(instance) = sources.instances.get(&id) else { continue };
             let Some(theirs) = instance.ids.theirs(stream.service).filter(|_| instance.has_progress()) else {
                 continue;
             };
-            let positions = reports.entry(active.instance).or_default();
+            let positions = reports.entry(id).or_default();
             LinkUp::put_position(positions, theirs, stream.taken());
         }
         // Its memory is kept for the next time.

@@ -3,16 +3,16 @@
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
+use super::hot;
 use super::instance::{Instance, send_to_instance};
 use super::item::Item;
 use super::items::WatchedItems;
 use super::kept;
 use super::life::{Act, Input, Phase};
+use super::merge::SideNo;
 use super::service::What;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
-
-pub(super) const LOST: &str = "messages were lost on the backbone";
 
 /// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
@@ -24,12 +24,15 @@ impl WatchedItems {
     pub(super) fn resynchronise_all(
         &mut self,
         now: Nanos,
-        service: u16,
+        (service, side): (u16, Option<SideNo>),
         lacks: u64,
         sink: &mut impl ServerSink,
     ) {
         self.counters.gap_resyncs.inc();
-        self.sweep(now, service, What::Resync(lacks), sink);
+        match side {
+            None => self.sweep(now, service, What::Resync(lacks), sink),
+            Some(side) => self.sweep(now, service, What::SideLacks(side, lacks), sink),
+        }
     }
 
     /// Something comes about an item: it may move to another state. Returns what has to be done.
@@ -83,6 +86,13 @@ impl WatchedItems {
             return;
         };
         let key = item.key.as_key();
+        if service.is_some_and(|service| service.hot.is_some()) {
+            item.life.on(Input::Turn);
+            hot::ask_sides(self, index, sink);
+            self.recovery.outstanding += 1;
+            self.recovery.sent.push_back((now, index, serial));
+            return;
+        }
         if !key.is_plain() && !self.sources.instances.get(&instance).is_some_and(Instance::has_keys_in_full) {
             let key = item.key.clone();
             let status = self.closing_status(key.as_key(), KEY_UNKNOWN);
@@ -155,6 +165,11 @@ impl WatchedItems {
 
     /// Removes an item and tells the instance that it is not wanted any more.
     fn give_up(&mut self, index: usize, sink: &mut impl ServerSink) {
+        if self.table[index].hot.is_some() {
+            hot::give_up_sides(self, index, sink);
+            self.remove(index);
+            return;
+        }
         let item = self.remove(index);
         let active = self.sources.services.get(&item.key.service).and_then(|s| s.active);
         if let (true, Some(active)) = (item.life.is_registered(), active) {

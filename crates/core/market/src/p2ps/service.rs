@@ -7,6 +7,8 @@ use units::Nanos;
 
 use super::base::SourceId;
 use super::ledger::AccountId;
+use super::merge::SideNo;
+use super::pair::{Active, Pair};
 use crate::places::Places;
 
 /// One thing to be done with each item that a service has now.
@@ -33,6 +35,14 @@ pub(super) enum What {
     Resync(u64),
     /// It is closed.
     Close,
+    /// A side of a hot service is lost.
+    SideLost(SideNo),
+    /// The provider is lost at a side.
+    SideDown(SideNo),
+    /// A side is there (again).
+    Join(SideNo),
+    /// Messages of a side up to a number were lost, nobody knows of which items.
+    SideLacks(SideNo, u64),
 }
 
 impl What {
@@ -40,6 +50,7 @@ impl What {
     pub(super) fn replaces(self, other: What) -> bool {
         match self {
             What::Lost | What::Close => other != What::Close || self == What::Close,
+            What::SideLost(_) | What::SideDown(_) | What::Join(_) | What::SideLacks(..) => self == other,
             _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
         }
     }
@@ -63,15 +74,19 @@ pub(super) struct Service {
     pub(super) is_withdrawn: bool,
     /// What is to be done with its items, in order.
     pub(super) sweeps: VecDeque<Sweep>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Active {
-    pub(super) instance: u64,
-    pub(super) source: SourceId,
+    /// It comes from two instances at a time.
+    pub(super) hot: Option<Box<Pair>>,
 }
 
 impl Service {
+    /// The streams that its items follow: one, or those of a pair.
+    pub(super) fn followed(&self) -> Vec<SourceId> {
+        match &self.hot {
+            None => self.active_source().into_iter().collect(),
+            Some(pair) => pair.sides.iter().flatten().map(|side| side.active.source).collect(),
+        }
+    }
+
     pub(super) fn active_source(&self) -> Option<SourceId> {
         self.active.map(|a| a.source)
     }

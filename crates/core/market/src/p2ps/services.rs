@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use units::Nanos;
 
+use super::hot;
 use super::items::WatchedItems;
-use super::service::{Active, What};
+use super::pair::Active;
+use super::service::What;
 use super::sink::ServerSink;
 use super::sources::Source;
 
@@ -20,8 +22,15 @@ impl WatchedItems {
     pub(super) fn choose_active(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
         let Some(service) = self.sources.services.get(&id) else { return };
         let before = service.active;
-        let after = self.sources.best_source(id, before);
-        if before != after {
+        let is_hot = service.hot.is_some();
+        let after = match is_hot {
+            false => self.sources.best_source(id, before),
+            true => hot::choose_sides(self, now, id, sink),
+        };
+        if is_hot && before.is_some() && after.is_some() {
+            // Its items go on; what has no copy goes to the other one from now on.
+            self.sources.services.get_mut(&id).iter_mut().for_each(|service| service.active = after);
+        } else if before != after {
             self.deactivate(now, id, sink);
         }
         self.update_definition(now, id, after, sink);
@@ -37,9 +46,10 @@ impl WatchedItems {
     fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
         let Some(service) = self.sources.services.get_mut(&id) else { return };
         service.active = Some(active);
+        let is_hot = service.hot.is_some();
         if let Some(Some(Source::Service { stream, .. })) = self.sources.all.get_mut(active.source.0 as usize)
         {
-            stream.is_active = true;
+            stream.is_active = !is_hot;
         }
         self.sweep(now, id, What::Ask, sink);
     }
@@ -51,6 +61,7 @@ impl WatchedItems {
         {
             stream.deactivate();
         }
+        hot::leave_sides(self, id);
         self.sweep(now, id, What::Lost, sink);
         self.sources.report_not_followed(id, active.instance, sink);
     }
@@ -100,12 +111,14 @@ impl WatchedItems {
         {
             stream.deactivate();
         }
+        hot::leave_sides(self, id);
         self.sweep(now, id, What::Close, sink);
     }
 
     /// The items of a service that nobody offers are closed: it is gone.
     pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.sources.services.remove(&id) {
+            self.sources.hot.remove(&id);
             for source in gone.sources {
                 self.sources.looks.count();
                 let gone = self.sources.all.get_mut(source.0 as usize).and_then(Option::take);

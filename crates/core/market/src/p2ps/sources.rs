@@ -1,6 +1,6 @@
 //! Services and what they come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -10,9 +10,11 @@ use units::Nanos;
 
 use super::base::SourceId;
 use super::instance::{Instance, Renumbering};
+use super::merge::SideNo;
 use super::notices::ServerNotice;
+use super::pair::{Active, Pair};
 use super::posts::PostRefusal;
-use super::service::{Active, Service, What};
+use super::service::{Service, What};
 use super::service_ids::ServiceIds;
 use super::sink::ServerSink;
 use super::stream::Incoming;
@@ -26,6 +28,8 @@ pub(super) struct Sources {
     service_ids: ServiceIds,
     /// Nothing is due for any service before: so that not all of them are asked at each turn.
     pub(super) services_due_at: Nanos,
+    /// Those of the services that come from two instances at a time.
+    pub(super) hot: BTreeSet<u16>,
     pub(super) instances: BTreeMap<u64, Instance>,
     /// The instance behind each transport session, as its directory told.
     pub(super) sessions: BTreeMap<u64, u64>,
@@ -58,6 +62,7 @@ impl Sources {
             services: BTreeMap::new(),
             service_ids: ServiceIds::default(),
             services_due_at: Nanos::NEVER,
+            hot: BTreeSet::new(),
             instances: BTreeMap::new(),
             sessions: BTreeMap::new(),
             all: Vec::new(),
@@ -95,16 +100,12 @@ impl Sources {
         self.waiting_streams().map(|(_, (_, answer_until))| answer_until).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// The services whose stream waits for an answer, and for which.
-    pub(super) fn waiting_streams(&self) -> impl Iterator<Item = (u16, (u64, Nanos))> + '_ {
-        self.services.values().filter_map(|service| {
-            let source = service.active_source()?;
-            match self.all.get(source.0 as usize) {
-                Some(Some(Source::Service { stream, .. })) => {
-                    Some((stream.service, stream.behind.front_gap()?))
-                }
-                _ => None,
-            }
+    /// The streams that wait for an answer, and for which.
+    pub(super) fn waiting_streams(&self) -> impl Iterator<Item = (SourceId, (u64, Nanos))> + '_ {
+        let waiting = |source| self.stream(source).and_then(|stream| stream.behind.front_gap());
+        self.services.values().flat_map(|service| service.followed()).filter_map(move |source| {
+            let gap = waiting(source)?;
+            Some((source, gap))
         })
     }
 
@@ -164,7 +165,14 @@ impl Sources {
 
     /// The present source if it still serves; else one whose provider is up; else any.
     pub(super) fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
-        let candidates = self.services.get(&id)?.sources.iter().filter_map(|&source| {
+        let candidates = self.candidates(id).into_iter();
+        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
+    }
+
+    /// The sources that a service can come from now, and whether its provider is there.
+    pub(super) fn candidates(&self, id: u16) -> Vec<(Active, bool)> {
+        let Some(service) = self.services.get(&id) else { return Vec::new() };
+        let candidates = service.sources.iter().filter_map(|&source| {
             self.looks.count();
             let Some(Some(Source::Service { session, .. })) = self.all.get(source.0 as usize) else {
                 return None;
@@ -174,7 +182,7 @@ impl Sources {
             let is_up = known.offers.get(&id)?.state.up;
             Some((Active { instance, source }, is_up))
         });
-        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
+        candidates.collect()
     }
 
     pub(super) fn next_recheck(&self) -> Nanos {
@@ -213,6 +221,37 @@ impl Sources {
 
     pub(super) fn service_by_name(&self, name: &str) -> Option<u16> {
         self.service_ids.known(name).filter(|id| self.services.contains_key(id))
+    }
+}
+
+/// Hot services.
+impl Sources {
+    pub(super) fn pair_mut(&mut self, service: u16) -> Option<&mut Pair> {
+        self.services.get_mut(&service)?.hot.as_deref_mut()
+    }
+
+    fn side(&self, service: u16, side: SideNo) -> Option<Active> {
+        let pair = self.services.get(&service)?.hot.as_ref()?;
+        pair.sides.get(side)?.map(|side| side.active)
+    }
+
+    pub(super) fn source_of_side(&self, service: u16, side: SideNo) -> Option<SourceId> {
+        self.side(service, side).map(|active| active.source)
+    }
+
+    pub(super) fn side_instance(&self, service: u16, side: SideNo) -> Option<u64> {
+        self.side(service, side).map(|active| active.instance)
+    }
+
+    /// The side of a hot service that an instance is.
+    pub(super) fn side_of(&self, service: u16, instance: u64) -> Option<SideNo> {
+        self.services.get(&service)?.hot.as_ref()?.side_of(instance)
+    }
+
+    /// Whether a side is still being left.
+    pub(super) fn is_side_being_left(&self, service: u16, side: SideNo) -> bool {
+        let service = self.services.get(&service);
+        service.is_some_and(|s| s.sweeps.iter().any(|sweep| sweep.what == What::SideLost(side)))
     }
 }
 

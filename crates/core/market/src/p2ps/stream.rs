@@ -2,6 +2,7 @@
 
 use super::behind::{Behind, Unreported};
 use super::ledger::{AccountId, Losses, LostRange, StreamCounts, StreamLedger};
+use super::merge::SideNo;
 use crate::backbone::Kind;
 
 /// What a message's number says about those before it.
@@ -28,6 +29,8 @@ pub(super) struct Incoming {
     pub(super) instance: Option<u64>,
     /// The service comes from here now; else only the numbers are followed.
     pub(super) is_active: bool,
+    /// The service is hot, and this is one of its sides.
+    side: Option<u8>,
     /// Something has come since progress was reported last.
     pub(super) has_moved: bool,
     /// The number that has to come next; 0 before anything is known.
@@ -54,6 +57,7 @@ impl Incoming {
             service,
             instance: None,
             is_active: false,
+            side: None,
             has_moved: false,
             next: 0,
             behind: Behind::default(),
@@ -176,6 +180,25 @@ impl Incoming {
         }
     }
 
+    /// One of them is taken after all.
+    pub(super) fn take_from_standby(&mut self) {
+        self.standby = self.standby.saturating_sub(1);
+    }
+
+    /// The side of its hot service that this is.
+    pub(super) fn side(&self) -> Option<SideNo> {
+        self.side.map(usize::from)
+    }
+
+    pub(super) fn set_side(&mut self, side: Option<SideNo>) {
+        self.side = side.map(|side| side as u8);
+    }
+
+    /// Whether items get what comes here.
+    pub(super) fn is_followed(&self) -> bool {
+        self.is_active || self.side.is_some()
+    }
+
     /// Drops what waits behind gaps.
     pub(super) fn drop_behind(&mut self) {
         self.dropped_behind += self.behind.clear();
@@ -200,7 +223,7 @@ impl Incoming {
     pub(super) fn to_ledger(&self) -> StreamLedger {
         StreamLedger {
             instance: self.instance,
-            is_followed: self.is_active,
+            is_followed: self.is_followed(),
             first: self.first,
             counts: self.counts(),
             lost: self.lost_ranges().collect(),

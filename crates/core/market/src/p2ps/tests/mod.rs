@@ -9,6 +9,7 @@ mod due;
 mod front;
 mod gaps;
 mod hops;
+mod hot;
 mod ids;
 mod inspection;
 mod kept;
