@@ -78,6 +78,9 @@ class Daemon(Process):
 class System:
     """Daemons and clients that belong together. `keep` is called with each process that is started."""
 
+    # Of each P2PS: a pause of a busy machine is not to be taken for the end of a source distributor.
+    patience = {'p2ps.silence_timeout_ms': 2_000}
+
     def __init__(self, directory, keep, place=None):
         self.directory, self.keep = directory, keep
         self.place = place or Loopback()
@@ -92,7 +95,7 @@ class System:
 
     def p2ps(self, host=None, sets=(), name='p2ps', example=None, port=None):
         port, websocket_port = port or free_ports(), free_ports()
-        own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name}
+        own = {'p2ps.rssl_port': port, 'p2ps.websocket_port': websocket_port, 'p2ps.name': name, **self.patience}
         if SHARDS:
             own['p2ps.shards'] = SHARDS
         daemon = self._daemon('p2ps', name, host, own, sets, example)

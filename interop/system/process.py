@@ -33,7 +33,7 @@ class Process:
         self.starts += 1
         base = os.path.join(self.directory, '%s.%d' % (self.name, self.starts))
         self.out_path, self.log_path = base + '.out', base + '.log'
-        with open(self.out_path, 'wb') as out, self.open_log(self.log_path) as log:
+        with self.open_out(self.out_path) as out, self.open_log(self.log_path) as log:
             self.child = subprocess.Popen(
                 self.words,
                 cwd=ROOT,
@@ -44,6 +44,10 @@ class Process:
                 stderr=log,
             )
         _running.add(self)
+
+    def open_out(self, path):
+        """What it gets as standard output."""
+        return open(path, 'wb')
 
     def open_log(self, path):
         """What it gets as standard error."""

@@ -18,7 +18,8 @@ from system_test import SystemTest, needs_root, repeat
 LOSS_PERCENT = 5
 LEAST_DROPPED = 400  # datagrams are the fewer, the busier the machine is
 SOURCE, SERVERS, CLIENTS = 1, (2, 3), 4  # hosts
-# lbtrm.nak_generation_interval_us is 1 s; a P2PS waits 10 s for a source that says nothing.
+# lbtrm.nak_generation_interval_us is 1 s; a transport waits 10 s for a source that says nothing, and so is the P2PS told to.
+PATIENT = {'p2ps.silence_timeout_ms': 10_000}
 STILL_S, STILL_TIMES, MOVING_S = 1.3, 4, 0.5
 UNREPAIRED = (
     r'lbtrm_receiver_unrecovered_\w+_total|lbm_delivery_(msgs_lost|lost_events|fragments_\w+lost)_total'
@@ -42,7 +43,7 @@ class FivePercent(SystemTest):
         cls.addClassCleanup(capture.stop)
         cls.lab.drop(LOSS_PERCENT)
         cls.distributor = system.source_distributor(SOURCE)
-        cls.servers = [system.p2ps(host, name='p2ps-%d' % host) for host in SERVERS]
+        cls.servers = [system.p2ps(host, name='p2ps-%d' % host, sets=PATIENT) for host in SERVERS]
         cls.feed = system.feed(SOURCE, speed='20', delay_ms=4000)
         # The first directory may be lost too. Clients that come before a server has it are told, rightly,
         # that the service is not there.

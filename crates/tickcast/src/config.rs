@@ -71,6 +71,18 @@ impl RootConfig {
         self.backbone.applied_to(&self.messaging)
     }
 
+    /// The same for a P2PS: a source distributor that is heard, but hears nothing, does not acknowledge what comes over a
+    /// link, and is as good as gone. The kernel counts from the first retransmission, half a second behind what was not
+    /// acknowledged. So with a third of the time that the P2PS waits for a directory, one is noticed about as soon as the
+    /// other.
+    pub(crate) fn p2ps_context(&self) -> MessagingConfig {
+        let mut config = self.backbone_context();
+        if config.request_tcp_unacknowledged_timeout_us == 0 {
+            config.request_tcp_unacknowledged_timeout_us = self.p2ps.silence_timeout_ms * 1_000 / 3;
+        }
+        config
+    }
+
     /// What a unicast resolver is told.
     pub(crate) fn resolver(&self) -> ResolverDaemonConfig {
         let of_backbone = || self.backbone.authentication_key_file.clone();
@@ -253,6 +265,19 @@ mod tests {
         );
         let upstream = "p2ps.upstream=[{ name = \"a\", hosts = [\"h:1\"] }]";
         assert_eq!(ends(&[&timeouts[..], &[upstream]].concat(), "p2ps"), 5_700);
+    }
+
+    #[test]
+    fn a_p2ps_gives_a_link_up_on_which_nothing_is_acknowledged() {
+        let key = "messaging.request_tcp_unacknowledged_timeout_us";
+        let timeout = |sets: &[&str]| {
+            let config = load_with(sets).expect("whole");
+            let of = |context: MessagingConfig| context.request_tcp_unacknowledged_timeout_us;
+            (of(config.p2ps_context()), of(config.backbone_context()))
+        };
+        assert_eq!(timeout(&["p2ps.silence_timeout_ms=900"]), (300_000, 0));
+        assert_eq!(timeout(&[&format!("{key}=5000000")]), (5_000_000, 5_000_000));
+        assert!(load_with(&[&format!("{key}=600000001")]).is_err_and(|error| error.contains(key)));
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn fed(role: &Surroundings<'_>, ready: impl FnOnce(Described) -> Result<(), Fail
     match &role.carrier {
         Carrier::Multicast => {
             let counters = context_counters(role.registry, "p2ps");
-            let (registrar, config) = (poller.registrar(), &role.config.backbone_context());
+            let (registrar, config) = (poller.registrar(), &role.config.p2ps_context());
             let (seed, now) = (clock::seed(), clock::monotonic());
             let inlet = MulticastInlet::new(config, registrar, CARRIER, seed, now, counters)?;
             serve(role, &feeding, poller, inlet, ready)

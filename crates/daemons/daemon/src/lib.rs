@@ -39,16 +39,19 @@
 //! | [`Status`], [`Describer`], [`Described`] | how a daemon's threads describe themselves without waiting for whoever asks |
 //! | [`Order`], [`WaitingOrder`] | what an operator wants done ([`Wish`]): a client disconnected, or all of them moved on |
 //! | [`Query`], [`Page`] | what of a long list a status page shows |
+//! | [`Pauses`] | whether the own thread has not run for so long that others seem silent |
 //! | [`Stamps`], [`HopLatencies`] | when updates pass a daemon, and how long they took from hop to hop |
 //! | [`UserList`] | the file of the users that may log in, read again when it changes |
 
 mod hops;
+mod pauses;
 mod query;
 mod status;
 mod thread;
 mod users;
 
 pub use hops::{Hop, HopLatencies, Stamps};
+pub use pauses::Pauses;
 pub use query::{Facts, LISTED_MAX, LOOKED_AT_MAX, Page, Parameter, Query, QueryError, Subject};
 pub use status::{
     DaemonThread, Described, Describer, Order, OrderError, Status, StatusError, WaitingOrder, Wish,

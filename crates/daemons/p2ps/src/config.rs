@@ -93,9 +93,9 @@ config::section! {
         progress_interval_ms: u32 = 20, range 1..=1_000;
         /// A broken link to a source distributor is opened again after this time.
         link_retry_ms: u64 = 200, range 10..=60_000;
-        /// A source distributor that is not heard for so long is taken for gone; several times its
-        /// heartbeat_interval_ms.
-        silence_timeout_ms: u64 = 2_000, range 100..=600_000;
+        /// A source distributor that is not heard for so long is taken for gone, and so is one that does not
+        /// acknowledge what is sent over its link for about as long; at least three times its heartbeat_interval_ms.
+        silence_timeout_ms: u64 = 800, range 100..=600_000;
         /// Most item streams one client may have open.
         client_streams_max: u32 = 500_000, range 1..=10_000_000;
         /// The round trip to consumers that offer it at login is measured at this interval; 0 for never.

@@ -88,7 +88,6 @@ mod intake;
 mod ledger;
 mod market_to_clients;
 mod pace;
-mod pauses;
 mod relay;
 mod rssl_to_market;
 mod server;

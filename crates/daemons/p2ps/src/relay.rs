@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backbone::{Inlet, InletCommand, InletEvents, Notice, Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::PointToPoint as Counters;
-use daemon::{Describer, Stamps, Status, Subject};
+use daemon::{Describer, Pauses, Stamps, Status, Subject};
 use market::backbone::{HopTimes, LinkDown, LinkUp, StreamMsg};
 use market::distributor::PeerId;
 use market::p2ps::relay::{Relay, RelaySink};
@@ -20,7 +20,6 @@ use units::Nanos;
 
 use crate::inspection;
 use crate::intake::{self, IntakeWatch};
-use crate::pauses::Pauses;
 use crate::server::{AGAIN_MAX, CLOCK_EVERY, WAITING_TIME};
 use crate::{P2psConfig, ledger};
 

@@ -9,8 +9,8 @@ use backbone::{Inlet, InletCommand};
 use counters::Registry;
 use counters::table::{JsonClients, PointToPoint as Counters};
 use daemon::{
-    Describer, Facts, HopLatencies, OrderError, Page, Parameter, Query, Status, Subject, UserList, Wish,
-    describe_users,
+    Describer, Facts, HopLatencies, OrderError, Page, Parameter, Pauses, Query, Status, Subject, UserList,
+    Wish, describe_users,
 };
 use market::Intake;
 use market::p2ps::{ClientId, ClientInfo, Parting, PointToPoint, ServerSink};
@@ -35,7 +35,6 @@ use crate::intake;
 use crate::ledger;
 use crate::market_to_clients::MarketToClients;
 use crate::pace::Pace;
-use crate::pauses::Pauses;
 use crate::rssl_to_market::{RsslToMarket, log_end};
 use crate::shards::Shard;
 use crate::shares::Shares;

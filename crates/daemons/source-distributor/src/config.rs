@@ -226,6 +226,9 @@ config::section! {
         /// For so long after a service came up, requests for items that are not published yet wait; later
         /// they are refused at once.
         settle_time_ms: u64 = 5_000, range 0..=600_000;
+        /// Of several non-interactive providers that publish an item, the one that it comes from gives way to another when
+        /// nothing at all came of it while others have published something for so long.
+        provider_silence_ms: u64 = 800, range 100..=600_000;
         /// How many messages of a stream are remembered, to tell which items a lost range concerned; 4 bytes
         /// each.
         gap_memory_count: u32 = 1_048_576, range 16..=268_435_456;
@@ -281,6 +284,7 @@ impl SourceDistributorConfig {
             service_ids,
             heartbeat_interval: Duration::from_millis(self.heartbeat_interval_ms),
             settle_time: Duration::from_millis(self.settle_time_ms),
+            provider_silence: Duration::from_millis(self.provider_silence_ms),
             gap_memory: self.gap_memory_count as usize,
             services_max: self.services_max as usize,
             items_max: self.items_max as usize,

@@ -2,13 +2,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backbone::{Outlet, OutletEvent};
 use counters::Registry;
 use counters::table::Distributor as Counters;
 use daemon::{
-    Describer, Facts, HopLatencies, LISTED_MAX, Page, Parameter, Query, Stamps, Status, Subject, UserList,
-    describe_users,
+    Describer, Facts, HopLatencies, LISTED_MAX, Page, Parameter, Pauses, Query, Stamps, Status, Subject,
+    UserList, describe_users,
 };
 use market::BusyItem;
 use market::distributor::{Distributor, ProviderId, SpoiltItem};
@@ -44,6 +45,7 @@ pub struct SourceDistributor<O> {
     /// Providers are not read from, since P2PSs are behind.
     is_held: bool,
     describer: Describer,
+    pauses: Pauses,
 }
 
 /// How a source distributor and its providers come together.
@@ -144,6 +146,7 @@ impl<O: Outlet> SourceDistributor<O> {
             links: Links { stamper, ..Links::default() },
             is_held: is_restoring,
             describer: Describer::new(PARAMETERS),
+            pauses: Pauses::new(Duration::from_millis(config.provider_silence_ms)),
         })
     }
 
@@ -277,6 +280,14 @@ impl<O: Outlet> SourceDistributor<O> {
         }
     }
 
+    /// After a pause of this thread providers have time to be read.
+    #[inline]
+    fn notice_pause(&mut self, now: Nanos) {
+        if self.pauses.is_over(now) {
+            self.core.after_pause(now);
+        }
+    }
+
     /// Puts a changed list of users in force.
     fn refresh_users(&mut self, now: Nanos) {
         let Some(users) = self.users.refresh(now) else { return };
@@ -399,6 +410,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
 
     #[inline]
     fn on_ready(&mut self, now: Nanos, ready: Ready) {
+        self.notice_pause(now);
         if (ready.token.0 >> 32) as u32 == self.token_space {
             let SourceDistributor { core, outlet, listener, dial_outbox, links, .. } = self;
             listener.on_ready(now, ready, &mut RsslToMarket { core, outlet, dial_outbox, links });
@@ -411,6 +423,7 @@ impl<O: Outlet> Agent for SourceDistributor<O> {
     }
 
     fn turn(&mut self, now: Nanos) {
+        self.notice_pause(now);
         self.refresh_users(now);
         if now >= self.outlet.next_wakeup() {
             self.outlet.on_wakeup(now, &mut self.events);

@@ -113,6 +113,16 @@ pub fn set_activity_timeout(stream: &TcpStream, timeout: Duration) -> io::Result
     socket.set_tcp_user_timeout(Some(Duration::from_secs(seconds)))
 }
 
+/// Lets the kernel break a connection whose peer acknowledges nothing of what was sent to it for so long, by the
+/// millisecond (`TCP_USER_TIMEOUT`). To be called behind [`set_activity_timeout`], which sets it too.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn set_unacknowledged_timeout(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+    // Zero would be the kernel's own, of many minutes.
+    SockRef::from(stream).set_tcp_user_timeout(Some(timeout.max(Duration::from_millis(1))))
+}
+
 /// Has the kernel acknowledge what comes with what is sent, every second full segment, or within 40 ms
 /// (`TCP_QUICKACK` off), as it does by itself once both sides speak in turn. On a connection on which one side speaks
 /// it acknowledges each segment by itself, and a message waits for the acknowledgement to be built.
@@ -372,6 +382,12 @@ mod tests {
         }
         set_activity_timeout(&stream, Duration::MAX).expect("as long as the kernel counts");
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(32_000)));
+        let times = socket.tcp_keepalive_time().unwrap();
+        for (timeout, counts) in [(Duration::ZERO, 1), (Duration::from_micros(800_000), 800)] {
+            set_unacknowledged_timeout(&stream, timeout).unwrap();
+            assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_millis(counts)));
+        }
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), times, "of a connection that is idle");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use rwf::Domain;
 
-use super::{BackboneError, Cursor, POSITION_BYTES, VERSION, put_key_in_full};
+use super::{BackboneError, Cursor, POSITION_BYTES, VERSION, is_spoken, put_key_in_full};
 use crate::key::ItemKey;
 
 /// A message from a point-to-point server to an instance. Shape: section 3 of `docs/protocol/backbone.md`.
@@ -289,7 +289,7 @@ impl<'a> LinkDown<'a> {
 fn head(bytes: &[u8]) -> Result<(u8, u16, Cursor<'_>), BackboneError> {
     let mut at = Cursor::new(bytes);
     match at.u8()? {
-        VERSION => Ok((at.u8()?, at.u16()?, at)),
+        version if is_spoken(version) => Ok((at.u8()?, at.u16()?, at)),
         other => Err(BackboneError::Version(other)),
     }
 }

@@ -14,8 +14,19 @@ use rwf::{DecodeError, Domain, Key};
 
 use crate::key::ItemKey;
 
-/// The version written; other versions are refused.
+/// The version written. What is one away is read too ([`is_spoken`]), others are refused.
 pub const VERSION: u8 = 1;
+
+/// The first version that there is.
+const VERSION_FIRST: u8 = 1;
+
+/// Whether messages of a version can be read: this build's, the one before and the one that comes after. A version only
+/// adds to the one before it, in ways that this one skips (section 5 of `docs/protocol/backbone.md`).
+#[inline]
+#[must_use]
+pub const fn is_spoken(version: u8) -> bool {
+    version >= VERSION_FIRST && version.abs_diff(VERSION) <= 1
+}
 
 /// Longest name of a service: that of its topic, `tickcast.service.NAME`, has 255 bytes at most.
 pub const SERVICE_NAME_BYTES_MAX: usize = 238;
@@ -36,7 +47,7 @@ pub enum BackboneError {
         /// Bytes it has.
         have: usize,
     },
-    /// A protocol version that this build does not speak.
+    /// A protocol version that is more than one away from this build's.
     Version(u8),
     /// A header length that does not cover the fixed part or runs past the message.
     HeaderLength(u8),
@@ -56,7 +67,11 @@ impl fmt::Display for BackboneError {
             BackboneError::Truncated { need, have } => {
                 write!(f, "backbone message of {have} bytes, {need} needed")
             }
-            BackboneError::Version(v) => write!(f, "backbone protocol version {v}, only {VERSION} is spoken"),
+            BackboneError::Version(theirs) => write!(
+                f,
+                "the other side speaks version {theirs} of the backbone protocol and this one {VERSION}: they may be one \
+                 apart. Upgrade the older one"
+            ),
             BackboneError::HeaderLength(words) => write!(f, "backbone header length of {words} words"),
             BackboneError::Kind(kind) => write!(f, "backbone link message of unknown kind {kind}"),
             BackboneError::Positions(bytes) => {

@@ -1,6 +1,6 @@
 use rwf::Domain;
 
-use super::{BackboneError, Cursor, HopPart, VERSION, put_key_in_full};
+use super::{BackboneError, Cursor, HopPart, VERSION, is_spoken, put_key_in_full};
 use crate::key::ItemKey;
 
 /// What a stream message does.
@@ -93,7 +93,7 @@ impl<'a> StreamMsg<'a> {
         let Some(head) = bytes.first_chunk::<{ StreamMsg::HEADER_BYTES }>() else {
             return Err(BackboneError::Truncated { need: Self::HEADER_BYTES, have: bytes.len() });
         };
-        if head[0] != VERSION {
+        if !is_spoken(head[0]) {
             return Err(BackboneError::Version(head[0]));
         }
         let header_bytes = usize::from(head[3]) * 4;
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::HeaderLength(5)));
         bytes[3] = 255;
         assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::HeaderLength(255)));
-        bytes[0] = 2;
-        assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::Version(2)));
+        bytes[0] = 3;
+        assert_eq!(StreamMsg::parse(&bytes), Err(BackboneError::Version(3)));
     }
 }

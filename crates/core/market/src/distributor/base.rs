@@ -37,6 +37,8 @@ pub struct DistributorConfig {
     /// For so long after a service came up, a request for an unknown item waits for the provider to publish
     /// it; later ones are answered with "not found" at once.
     pub settle_time: Duration,
+    /// A provider of which nothing at all came while others have published items of its for so long loses these to them.
+    pub provider_silence: Duration,
     /// How many sequence numbers of a stream gap queries can reach back; 4 bytes each.
     pub gap_memory: usize,
     /// About how many bytes a part of an image may have.
@@ -112,6 +114,7 @@ impl Default for DistributorConfig {
             service_ids: BTreeMap::new(),
             heartbeat_interval: Duration::from_millis(250),
             settle_time: Duration::from_secs(5),
+            provider_silence: Duration::from_millis(800),
             gap_memory: 1 << 20,
             image_part_bytes: 60_000,
             services_max: 1_000,

@@ -117,10 +117,9 @@ impl Links {
             }
         }
         if self.flow.held_since.is_some() && !is_held {
-            // They were not read: that they said nothing does not mean that they are silent.
             let held = now.since(self.flow.held_from);
             for provider in suppliers.providers.values_mut() {
-                provider.heard_at = provider.heard_at.after(held).min(now);
+                provider.excuse(now, held);
             }
         }
         self.flow.held_since = is_held.then_some(now);

@@ -143,6 +143,14 @@ impl Distributor {
         }
     }
 
+    /// This side has not run for a while: what providers have said meanwhile is still to be read, and none of them is taken
+    /// for silent before.
+    pub fn after_pause(&mut self, now: Nanos) {
+        for provider in self.items.suppliers.providers.values_mut() {
+            provider.note_heard(now);
+        }
+    }
+
     /// What is due by now: heartbeats, and the answers to requests that waited for a provider.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
         let heartbeat = self.config.heartbeat_interval;

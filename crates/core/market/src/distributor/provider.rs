@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rdm::directory::{Directory, Service};
 use rdm::login::LoginRequest;
@@ -217,6 +218,8 @@ pub(super) struct Provider {
     pub(super) service_ids: HashMap<u16, u16>,
     /// When it said something last.
     pub(super) heard_at: Nanos,
+    /// When another one has said something first, since then, of an item that comes from this one.
+    pub(super) rivalled_at: Option<Nanos>,
     /// The names of its services that are not taken from it.
     pub(super) refused: BTreeSet<String>,
     /// What its streams are for.
@@ -240,7 +243,33 @@ pub(super) enum Target {
     Private(usize),
 }
 
+/// A provider that has said nothing at all for so long loses items to those who publish them, however seldom that is. A
+/// connection that is dead without its end having come is noticed only later.
+const SILENCE: Duration = Duration::from_secs(5);
+
 impl Provider {
+    /// It says something.
+    pub(super) fn note_heard(&mut self, now: Nanos) {
+        (self.heard_at, self.rivalled_at) = (now, None);
+    }
+
+    /// It was not read for so long: that it said nothing does not mean that it is silent.
+    pub(super) fn excuse(&mut self, now: Nanos, unread: Duration) {
+        (self.heard_at, self.rivalled_at) = (self.heard_at.after(unread).min(now), None);
+    }
+
+    /// Another one says something of an item that comes from this one.
+    pub(super) fn note_rival(&mut self, now: Nanos) {
+        self.rivalled_at.get_or_insert(now);
+    }
+
+    /// Whether it is to be taken for gone, though its connection stands: nothing came of it while others have said
+    /// something for `silence`. Where little happens, one that is a little later than the others is not concerned.
+    pub(super) fn is_silent(&self, now: Nanos, silence: Duration) -> bool {
+        let is_rivalled = self.rivalled_at.is_some_and(|since| now >= since + silence);
+        self.waiting.is_none() && (is_rivalled || now >= self.heard_at + SILENCE)
+    }
+
     /// The items that it supplies, in no order.
     pub(super) fn item_places(&self) -> impl Iterator<Item = usize> + '_ {
         self.streams.iter().filter_map(|(_, target)| match target {

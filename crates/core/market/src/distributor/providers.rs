@@ -106,7 +106,7 @@ impl Distributor {
     ) -> Result<(), ProviderError> {
         let head = peek(bytes)?;
         if let Some(known) = self.items.suppliers.providers.get_mut(&provider) {
-            known.heard_at = now;
+            known.note_heard(now);
             if known.waiting.is_some() {
                 self.keep_message(now, provider, bytes, sink);
                 return Ok(());

@@ -14,12 +14,16 @@ use super::items::Items;
 use super::provider::Target;
 use super::sink::DistributorSink;
 
-/// A provider that has said nothing at all for so long loses items to those who publish them. A connection that
-/// is dead without its end having come is noticed only later.
-const SILENCE: std::time::Duration = std::time::Duration::from_secs(5);
-
 /// The most providers that stand by for one item.
 const STANDBYS_MAX: usize = 8;
+
+/// Another provider than the one that an item comes from says something of it.
+fn note_rival(items: &mut Items, now: Nanos, index: usize) {
+    let owner = items.table[index].supply.provider();
+    if let Some(owner) = owner.and_then(|owner| items.suppliers.providers.get_mut(&owner)) {
+        owner.note_rival(now);
+    }
+}
 
 /// What those say that stand by.
 impl Items {
@@ -42,6 +46,8 @@ impl Items {
             let (stream_id, cached) = (msg.stream_id, item.cached.anew());
             item.standbys.push(Standby { provider, stream_id, cached });
         }
+        note_rival(self, now, index);
+        let item = &mut self.table[index];
         let Some(standby) = item.standby_of(provider) else { return };
         let before = std::mem::replace(&mut standby.stream_id, msg.stream_id);
         let result = standby.cached.on_refresh(msg, &self.rules);
@@ -71,6 +77,7 @@ impl Items {
     ) {
         self.counters.messages_standby.inc();
         self.count(self.table[index].key.service, |ledger| ledger.standby += 1);
+        note_rival(self, now, index);
         let Some(standby) = self.table[index].standby_of(provider) else { return };
         if standby.cached.is_spoilt() && !standby.cached.is_known() {
             return;
@@ -136,10 +143,11 @@ impl Items {
         if item.standbys.is_empty() {
             return;
         }
+        let silence = self.config.provider_silence;
         let is_heard = item.supply.provider().is_some_and(|provider| {
             // What one that is gone has said comes before its loss.
             let owner = self.suppliers.providers.get(&provider);
-            owner.is_none_or(|owner| owner.waiting.is_some() || now < owner.heard_at + SILENCE)
+            owner.is_none_or(|owner| !owner.is_silent(now, silence))
         });
         let is_good = item.cached.is_known() && item.cached.state_to_send().data != DataState::Suspect;
         if !(is_heard && is_good)

@@ -109,8 +109,7 @@ impl Distributor {
         let Some(known) = self.items.suppliers.providers.get_mut(&provider) else { return };
         let Some(waiting) = known.waiting.take() else { return };
         let Waiting { since, is_untaken, changes, messages, .. } = *waiting;
-        // It was not read: that it changes nothing does not mean that it is silent.
-        known.heard_at = known.heard_at.after(now.since(since)).min(now);
+        known.excuse(now, now.since(since));
         if is_untaken {
             self.take_services(now, provider, sink);
         }

@@ -150,7 +150,7 @@ impl Default for ServerConfig {
             held_bytes_max: 256 << 10,
             gap_held_bytes_max: 64 << 20,
             link_retry: Duration::from_millis(200),
-            silence_timeout: Duration::from_secs(2),
+            silence_timeout: Duration::from_millis(800),
             client_streams_max: 500_000,
             round_trip_interval: Duration::from_secs(10),
             post_timeout: Duration::from_secs(10),

@@ -478,6 +478,9 @@ impl Instances {
             .collect();
         instance.offers = offers;
         instance.ids = ids;
+        if was_silent {
+            self.count_instances(items);
+        }
         for id in changed {
             self.on_offer_changed(items, now, msg.instance, id, sink);
         }
@@ -748,6 +751,10 @@ impl Instances {
         self.choose_active_of_all(items, now, offers, sink);
     }
 
+    fn count_instances(&self, items: &WatchedItems) {
+        self.counters.instances.set(items.sources.instances.values().filter(|i| i.is_alive()).count() as u64);
+    }
+
     fn choose_active_of_all(
         &mut self,
         items: &mut WatchedItems,
@@ -755,7 +762,7 @@ impl Instances {
         services: Vec<u16>,
         sink: &mut impl ServerSink,
     ) {
-        self.counters.instances.set(items.sources.instances.values().filter(|i| i.is_alive()).count() as u64);
+        self.count_instances(items);
         for id in services {
             items.choose_active(now, id, sink);
         }

@@ -205,7 +205,7 @@ fn backbone_messages() -> Vec<Case> {
     vec![
         case("stream-empty", "an empty message", stream("")),
         case("stream-23-bytes", "one byte less than a header", stream(&"01".repeat(23))),
-        case("stream-version-2", "another version", stream(&format!("02 01 00 06 {}", "00".repeat(20)))),
+        case("stream-version-3", "a version two ahead", stream(&format!("03 01 00 06 {}", "00".repeat(20)))),
         case("stream-header-0", "a header of 0 bytes", stream(&format!("01 01 00 00 {}", "00".repeat(20)))),
         case(
             "stream-header-1020",

@@ -136,6 +136,9 @@ config::section! {
         request_tcp_send_buffer_total_maximum_bytes: u64 = 1_073_741_824, range 65_536..=68_719_476_736;
         /// The same as `tcp.activity_timeout_us` for connections to other processes directly.
         request_tcp_activity_timeout_us: u64 = 60_000_000, range 0..=32_000_000_000;
+        /// A direct connection is broken when its peer acknowledges nothing of what was sent to it for so long; 0 for
+        /// `request_tcp_activity_timeout_us`.
+        request_tcp_unacknowledged_timeout_us: u64 = 0, range 0..=600_000_000;
         /// Whether direct connections, those of requests, answers and late join among them, are encrypted: the
         /// request port shows the certificate of `tcp.tls_certificate_file`, and connections are made to
         /// processes of `tcp.tls_ca_file`. Certificates of clients go by the same keys as those of TCP
@@ -213,7 +216,11 @@ impl MessagingConfig {
 
     /// Lets a connection to another process directly notice that its peer has vanished.
     pub(crate) fn watch_direct(&self, stream: &std::net::TcpStream) -> std::io::Result<()> {
-        watch(stream, self.request_tcp_activity_timeout_us)
+        watch(stream, self.request_tcp_activity_timeout_us)?;
+        match self.request_tcp_unacknowledged_timeout_us {
+            0 => Ok(()),
+            us => net::tcp::set_unacknowledged_timeout(stream, Duration::from_micros(us)),
+        }
     }
 
     /// How long a context that is closed goes on.

@@ -104,6 +104,33 @@ fn one_that_closes_an_item_or_says_that_it_is_suspect_or_is_silent_hands_it_over
 }
 
 #[test]
+fn one_of_which_nothing_comes_while_others_go_on_gives_way() {
+    let mut bench = Bench::shared();
+    let silence = DistributorConfig::default().provider_silence;
+    let just_before = silence - Duration::from_nanos(1);
+    let mut now = T0 + Duration::from_secs(1);
+    let mut say = |bench: &mut Bench, after: Duration, provider| {
+        now += after;
+        bench.provider(now, provider, &update(-5, None, &[(25, 1)]));
+        (now, bench.counters.items_taken_over.get())
+    };
+    say(&mut bench, Duration::ZERO, PROVIDER);
+    // Where little happens, one that is a little later than the other keeps what it has.
+    for _ in 0..3 {
+        assert_eq!(say(&mut bench, just_before, OTHER).1, 0);
+        assert_eq!(say(&mut bench, Duration::from_millis(5), PROVIDER).1, 0);
+    }
+    say(&mut bench, Duration::from_millis(5), OTHER);
+    let (paused_at, count) = say(&mut bench, just_before, OTHER);
+    assert_eq!(count, 0);
+    // What both have said during a pause of this side is read in any order.
+    bench.core.after_pause(paused_at);
+    assert_eq!(say(&mut bench, just_before, OTHER).1, 0);
+    assert_eq!(say(&mut bench, just_before, OTHER).1, 0);
+    assert_eq!(say(&mut bench, Duration::from_nanos(1), OTHER).1, 1);
+}
+
+#[test]
 fn what_stands_by_may_end_or_be_unreadable_without_anybody_noticing() {
     let closed = State::new(rwf::StreamState::Closed, DataState::Suspect);
     let mut bench = Bench::shared();

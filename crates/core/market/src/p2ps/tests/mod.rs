@@ -51,6 +51,8 @@ const INSTANCE: u64 = 77;
 const A: ClientId = ClientId(1);
 const B: ClientId = ClientId(2);
 const T0: Nanos = Nanos(1_000_000_000);
+/// Longer than what else these tests wait for.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// The key of an item of the service of these tests.
 fn named(name: &str) -> ItemKey<'_> {
@@ -287,8 +289,8 @@ impl Bench {
     /// With two clients logged in and nothing upstream.
     fn alone() -> Bench {
         let counters = Arc::new(Counters::default());
-        let core =
-            PointToPoint::new(1, ServerConfig::default(), Arc::new(Dictionary::new()), counters.clone());
+        let config = ServerConfig { silence_timeout: SILENCE, ..ServerConfig::default() };
+        let core = PointToPoint::new(1, config, Arc::new(Dictionary::new()), counters.clone());
         let mut bench = Bench { core, log: Log::default(), counters, now: T0 };
         for client in [A, B] {
             bench.core.on_client_connected(client, ClientProfile::default());
@@ -557,24 +559,25 @@ fn suspect_items_are_counted_while_they_are() {
 #[test]
 fn an_instance_that_falls_silent_is_not_trusted_even_with_its_link_up() {
     let mut bench = Bench::watching();
-    bench.after(ServerConfig::default().silence_timeout);
+    bench.after(SILENCE);
     let log = bench.took();
     assert!(log[0].starts_with("notice: ") && log[0].contains("has not been heard for 2000 ms"), "{log:?}");
     assert!(log[1].contains("suspect"), "multicast may be cut while TCP is not: {log:?}");
+    assert_eq!(bench.counters.instances.get(), 0);
     bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
     let log = bench.took();
     assert!(
         log[0].contains("is heard again after 2000 ms") && log[0].contains("silence_timeout_ms"),
         "{log:?}"
     );
-    assert_eq!(log[1..], ["77: resume IBM"]);
+    assert_eq!((&log[1..], bench.counters.instances.get()), (&["77: resume IBM".to_owned()][..], 1));
 }
 
 #[test]
 fn an_instance_that_repeats_its_directory_is_not_silent() {
     let mut bench = Bench::watching();
     for _ in 0..3 {
-        bench.after(ServerConfig::default().silence_timeout - Duration::from_millis(1));
+        bench.after(SILENCE - Duration::from_millis(1));
         bench.directory(DIRECTORY, INSTANCE, &[definition(true)]);
     }
     assert_eq!(bench.took(), [""; 0]);

@@ -128,7 +128,7 @@ const RELAY: u64 = 99;
 impl Relayed {
     /// Two shards with a client each that has logged in: A at the first, B at the second. An instance serves.
     fn running() -> Relayed {
-        Relayed::configured(&ServerConfig::default())
+        Relayed::configured(&ServerConfig { silence_timeout: SILENCE, ..ServerConfig::default() })
     }
 
     /// The same with this configuration for all.

@@ -67,7 +67,7 @@ fn who_has_not_run_for_a_while_takes_nobody_for_silent_before_it_has_read_what_w
         bench.core.on_wakeup(bench.now, &mut bench.log);
         assert_eq!(bench.took().is_empty(), has_noticed);
         // Who says nothing from then on is silent all the same.
-        bench.after(ServerConfig::default().silence_timeout);
+        bench.after(SILENCE);
         assert_eq!(bench.took().iter().any(|line| line.contains("suspect")), has_noticed);
     }
 }

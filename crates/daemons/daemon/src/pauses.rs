@@ -5,7 +5,8 @@ use std::time::Duration;
 use units::Nanos;
 
 /// When the thread ran last.
-pub(crate) struct Pauses {
+#[derive(Debug)]
+pub struct Pauses {
     ran_at: Nanos,
     limit: Duration,
 }
@@ -13,13 +14,14 @@ pub(crate) struct Pauses {
 impl Pauses {
     /// For a thread that takes others for gone if they say nothing for `silence_timeout`. It runs at least four times a
     /// second by itself, or the shortest time-out that may be set would be its own pause.
-    pub(crate) fn new(silence_timeout: Duration) -> Pauses {
+    #[must_use]
+    pub fn new(silence_timeout: Duration) -> Pauses {
         Pauses { ran_at: Nanos::NEVER, limit: silence_timeout / 2 + Duration::from_millis(250) }
     }
 
     /// The thread runs. Whether it had not for so long that others seem silent.
     #[inline]
-    pub(crate) fn is_over(&mut self, now: Nanos) -> bool {
+    pub fn is_over(&mut self, now: Nanos) -> bool {
         let before = std::mem::replace(&mut self.ran_at, now);
         before < now && now.since(before) > self.limit
     }
