@@ -91,6 +91,17 @@ class Bench(unittest.TestCase):
         servers = [[server['median'] > 0 for server in row['server_cpu_ns_per_update']] for row in figures]
         self.assertEqual(servers, [[True] * 2, [True] * 2, [True] * 3])
 
+    def test_end_to_end_over_each_carrier(self):
+        words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate']
+        figures = self.figures('end-to-end', *words, '--backbones', 'multicast,unicast,tcp,shm,nats')
+        ways = ['bare chain', 'separate', *('separate, ' + name for name in ('unicast', 'tcp', 'shm', 'nats'))]
+        self.assertEqual([(row['way'], row['lost']) for row in figures], [(way, 0) for way in ways])
+        ratios = [row['p50_to_multicast'] for row in figures]
+        self.assertEqual(ratios[:2], [None, 1.0])
+        self.assertTrue(all(ratio > 0 for ratio in ratios[2:]), ratios)
+        servers = [len(row['server_cpu_ns_per_update']) for row in figures]
+        self.assertEqual(servers, [2, 2, 2, 2, 2, 3], 'the server of NATS works too')
+
     def test_end_to_end_in_bursts(self):
         words = ['end-to-end', '--rates', '1000', '--bursts', '20', '--items', '100', '--layouts', 'separate']
         figures = self.figures('end-to-end', *words)

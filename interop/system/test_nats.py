@@ -108,6 +108,20 @@ class Cluster(EndsRight, OverNats):
         self.assertEqual((metrics['nats_connection_connected'], metrics['nats_connection_connects_total']), (1, 2))
 
 
+class Hangs(Cluster):
+    """The same; that one stands still, accepts connections and answers nothing, for as long as the test is."""
+
+    @classmethod
+    def die(cls, whose, daemon):
+        victim = nats_servers.server_of(daemon, cls.servers)
+        victim.kill = victim.hold
+        cls.addClassCleanup(vars(victim).pop, 'kill', None)
+        start = time.monotonic()
+        cls.episode(whose, [victim], [])
+        took = time.monotonic() - start
+        print('cluster of three, the server of %s stopped: all items good again after %.2f s' % (whose, took))
+
+
 class Secured(SystemTest):
     """Encrypted connections and a password; who has another one gets nothing."""
 
