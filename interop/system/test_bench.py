@@ -102,6 +102,16 @@ class Bench(unittest.TestCase):
         servers = [len(row['server_cpu_ns_per_update']) for row in figures]
         self.assertEqual(servers, [2, 2, 2, 2, 2, 3], 'the server of NATS works too')
 
+    def test_the_highest_rate_over_another_carrier(self):
+        ways = [(('p2ps-lan', 'on'), ['source_distributor', 'p2ps'])]
+        for carrier in ('shm', 'nats'):
+            with self.subTest(carrier):
+                self.highest_rates(ways, '--layouts', 'p2ps-lan', '--cache', 'on', '--backbone', carrier)
+        words = [binary(), 'bench', 'no-fan-out', '--backbone', 'nats']
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('is not measured over nats: choose among direct, p2ps-lan and p2ps-pop', done.stderr)
+
     def test_end_to_end_in_bursts(self):
         words = ['end-to-end', '--rates', '1000', '--bursts', '20', '--items', '100', '--layouts', 'separate']
         figures = self.figures('end-to-end', *words)

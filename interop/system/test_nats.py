@@ -167,6 +167,11 @@ class Secured(SystemTest):
         self.assertEqual(self.stranger.status()['services'], [])
         self.assertEqual(self.stranger.metrics()['nats_connection_connected'], 0)
 
+    def test_what_stays_wrong_is_said_once_and_then_with_its_number(self):
+        said = (self.stranger.log() + self.stranger.out()).splitlines()
+        said = [line for line in said if 'Look at backbone.nats.user' in line]
+        self.assertEqual(len([line for line in said if 'times since it was said last' not in line]), 1, said)
+
     def test_nothing_is_said_to_be_open(self):
         for daemon in self.distributor, self.p2ps:
             self.assertNotIn('the backbone is open', daemon.log() + daemon.out())

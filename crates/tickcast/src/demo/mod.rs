@@ -255,6 +255,9 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
             config.resolver.port = args.own_port(config.resolver.port);
             let resolver = SocketAddrV4::new(config.resolver.interface, config.resolver.port);
             config.messaging.resolver.unicast_daemon = vec![resolver];
+            // Room for demos beside each other: each takes the first ports that are free.
+            let last = config.resolver.client_port_low + 99;
+            (config.resolver.client_port_high, config.messaging.resolver.unicast_port_high) = (last, last);
         }
         Backbone::Shm => config.messaging.transport = Transport::LbtIpc,
         Backbone::Multicast | Backbone::Nats | Backbone::InProcess => {}

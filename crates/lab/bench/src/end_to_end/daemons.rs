@@ -72,7 +72,8 @@ impl Backbone {
                 (Some(resolver), vec![transport(name), known])
             }
             Carrier::Nats => {
-                let program = nats_server.ok_or_else(|| BenchError::new(nats::NOT_FOUND))?;
+                let none = "no nats-server: it is not in the PATH; --nats-server names it";
+                let program = nats_server.ok_or_else(|| BenchError::new(none))?;
                 let (server, port) = nats::start(program, cpu)?;
                 let known = format!("backbone.nats.servers=[\"nats://127.0.0.1:{port}\"]");
                 (Some(server), vec!["backbone.carrier=nats".to_owned(), known])
