@@ -170,7 +170,10 @@ impl fmt::Display for OrderError {
             }
             OrderError::Ends => f.write_str("this daemon shuts down: it takes no clients any more"),
             OrderError::EndsBefore { left_ms } => {
-                write!(f, "this daemon shuts down and moves its clients on within {left_ms} ms: over_ms may be that at most")
+                write!(
+                    f,
+                    "this daemon shuts down and moves its clients on within {left_ms} ms: over_ms may be that at most"
+                )
             }
             OrderError::PortsTaken(why) => {
                 write!(f, "{why}: end what has the port, or end this daemon; it is drained still")

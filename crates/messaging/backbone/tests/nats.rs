@@ -184,7 +184,9 @@ fn a_server_that_hangs_is_left_for_another_one() {
     let turn_until_connected = |d: &mut Distributor<NatsOutlet>, but: &str| loop {
         d.turn();
         match connected_port(&d.heard.notices) {
-            Some(port) if port != but && carrier.outlet.connection.connected.get() == 1 => break port.to_owned(),
+            Some(port) if port != but && carrier.outlet.connection.connected.get() == 1 => {
+                break port.to_owned();
+            }
             _ => {}
         }
     };
@@ -213,7 +215,10 @@ fn peers_that_take_nothing_do_not_fill_the_memory() {
     while carrier.outlet.carrier.links_overfull.get() == 0 {
         d.outlet.to_peer(peer, &[0; 1_000_000]);
     }
-    assert_eq!(hear_until((&mut d, &mut other), false, "peer 1 closed"), ["peer 1 connected", "peer 2 connected"]);
+    assert_eq!(
+        hear_until((&mut d, &mut other), false, "peer 1 closed"),
+        ["peer 1 connected", "peer 2 connected"]
+    );
     d.outlet.to_peer(market::distributor::PeerId(2), b"alive");
     assert_eq!(next(&mut d, &mut other, true), "link 5: alive");
     // It learns of it when it turns again, and opens another one.

@@ -118,8 +118,9 @@ fn an_nkey() {
 /// Claims, signed by who issues them.
 fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, nats: &str) -> String {
     let (by, of) = (issuer.public_key(), subject.public_key());
-    let claims =
-        format!("{{\"jti\":\"{name}\",\"iat\":1,\"iss\":\"{by}\",\"name\":\"{name}\",\"sub\":\"{of}\",\"nats\":{nats}}}");
+    let claims = format!(
+        "{{\"jti\":\"{name}\",\"iat\":1,\"iss\":\"{by}\",\"name\":\"{name}\",\"sub\":\"{of}\",\"nats\":{nats}}}"
+    );
     let head = URL_SAFE_NO_PAD.encode("{\"typ\":\"JWT\",\"alg\":\"ed25519-nkey\"}");
     let signed = format!("{head}.{}", URL_SAFE_NO_PAD.encode(claims));
     let signature = issuer.sign(signed.as_bytes()).expect("it has its seed");
@@ -128,7 +129,8 @@ fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, nats: &str) -> String {
 
 /// A file of credentials, as `nsc` writes it.
 fn credentials(account: &KeyPair, user: &KeyPair) -> String {
-    let claims = "{\"pub\":{},\"sub\":{},\"subs\":-1,\"data\":-1,\"payload\":-1,\"type\":\"user\",\"version\":2}";
+    let claims =
+        "{\"pub\":{},\"sub\":{},\"subs\":-1,\"data\":-1,\"payload\":-1,\"type\":\"user\",\"version\":2}";
     format!(
         "-----BEGIN NATS USER JWT-----\n{}\n------END NATS USER JWT------\n\n\
          -----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",

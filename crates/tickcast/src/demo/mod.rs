@@ -302,7 +302,10 @@ fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::
             multicast.lbtrm.multicast_address, multicast.lbtrm.destination_port, multicast.interface
         ),
         Backbone::Unicast => {
-            format!("reliable unicast (LBT-RU), found through a resolver on UDP port {}", config.resolver.port)
+            format!(
+                "reliable unicast (LBT-RU), found through a resolver on UDP port {}",
+                config.resolver.port
+            )
         }
         Backbone::Shm => "shared memory".to_owned(),
         Backbone::Nats => format!("NATS at {}", args.nats_server),
@@ -405,7 +408,9 @@ mod tests {
     fn demos_on_other_ports_keep_to_themselves() {
         let port = |rssl_port: &str| demo(&["--rssl-port", rssl_port]).own_port(12_965);
         assert_eq!(["14002", "14003", "1", "65535"].map(port), [12_965, 12_966, 48_964, 14_498]);
-        let of = |rssl_port| configuration(&demo(&["--data", "x", "--backbone", "unicast", "--rssl-port", rssl_port]));
+        let of = |rssl_port| {
+            configuration(&demo(&["--data", "x", "--backbone", "unicast", "--rssl-port", rssl_port]))
+        };
         let [first, second] = ["14002", "15002"].map(|port| of(port).expect("a configuration"));
         assert_eq!((first.resolver.port, second.resolver.port), (15_380, 16_380));
         let known = &second.messaging.resolver.unicast_daemon;

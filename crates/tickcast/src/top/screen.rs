@@ -483,12 +483,17 @@ backbone      500    <=64   <=256     >1s  p2ps  localhost:14082";
     #[test]
     fn a_drain_is_the_state_of_its_daemon() {
         let mut all = daemons();
-        let shown = |all: &[super::super::rows::Daemon]| plain(&Rows::of(all, Sort::Backlog), "backlog", "")[1].clone();
+        let shown = |all: &[super::super::rows::Daemon]| {
+            plain(&Rows::of(all, Sort::Backlog), "backlog", "")[1].clone()
+        };
         let draining = Drain { state: "draining".to_owned(), left: 17, moved: 3, ends_in_ms: 42_000 };
         all[0].looks[0].roles[0].drain = Some(draining.clone());
         assert!(shown(&all).starts_with("localhost:14082  p2ps  draining 17, 42s "), "{}", shown(&all));
         let json = Rows::of(&all, Sort::Backlog).to_json();
-        assert_eq!((&json["daemons"][0]["drain"]["moved"], &json["daemons"][1]["drain"]), (&3.into(), &().into()));
+        assert_eq!(
+            (&json["daemons"][0]["drain"]["moved"], &json["daemons"][1]["drain"]),
+            (&3.into(), &().into())
+        );
         all[0].looks[0].roles[0].drain = Some(Drain { state: "drained".to_owned(), ..draining });
         assert!(shown(&all).starts_with("localhost:14082  p2ps  drained "), "{}", shown(&all));
         all[0].reason = Some("no answer within 5 s".to_owned());

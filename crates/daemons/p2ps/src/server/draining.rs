@@ -41,7 +41,15 @@ const OVER_DEFAULT: Duration = Duration::from_secs(30);
 impl Drains {
     pub(super) fn new(place: (u32, u32), configured: Duration, patience: Duration, seed: u64) -> Drains {
         let configured = Some(configured).filter(|configured| !configured.is_zero());
-        Drains { now: None, place, configured, patience, ends: false, ends_by: Nanos::NEVER, order: Rng::new(seed) }
+        Drains {
+            now: None,
+            place,
+            configured,
+            patience,
+            ends: false,
+            ends_by: Nanos::NEVER,
+            order: Rng::new(seed),
+        }
     }
 
     /// The server ends: nobody is moved on any more, and clients are not taken again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::BenchError;
-use crate::fan_out::nats;
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, Scratch, free_port};
 
@@ -74,7 +74,7 @@ impl Backbone {
             Carrier::Nats => {
                 let none = "no nats-server: it is not in the PATH; --nats-server names it";
                 let program = nats_server.ok_or_else(|| BenchError::new(none))?;
-                let (server, port) = nats::start(program, cpu)?;
+                let (server, port) = nats_server::start(program, cpu)?;
                 let known = format!("backbone.nats.servers=[\"nats://127.0.0.1:{port}\"]");
                 (Some(server), vec!["backbone.carrier=nats".to_owned(), known])
             }

@@ -20,7 +20,7 @@ use clap::{Args, ValueEnum};
 use measure::{Runs, Summary};
 use serde_json::{Value, json};
 
-use crate::fan_out::nats;
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
@@ -158,14 +158,11 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
         "source distributor, P2PS, point of presence, nats-server: CPU ns an update",
     ];
     let mut report = Report::new("end-to-end", args.options.json, &heads);
-    let mut contenders = vec![One {
-        name: "bare chain".to_owned(),
-        carried: None,
-        contender: Box::new(Chain::start(args)?),
-    }];
-    let program = nats::find(args.nats_server.as_deref());
+    let mut contenders =
+        vec![One { name: "bare chain".to_owned(), carried: None, contender: Box::new(Chain::start(args)?) }];
+    let program = nats_server::find(args.nats_server.as_deref());
     if args.backbones.contains(&Carrier::Nats) && program.is_none() {
-        report.note(nats::NOT_FOUND.to_owned());
+        report.note(nats_server::NOT_FOUND.to_owned());
     }
     for layout in &args.layouts {
         if *layout == Layout::OneProcess {

@@ -7,7 +7,7 @@
 mod bare;
 mod contender;
 mod mounts;
-pub(crate) mod nats;
+mod nats;
 mod nats_publisher;
 mod peers;
 mod rssl;

@@ -21,7 +21,7 @@ use measure::Runs;
 use serde_json::{Map, Value, json};
 
 use crate::end_to_end::{Carrier, Pacing};
-use crate::fan_out::nats;
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::report::{self, Report};
 use crate::search::{Found, Search, Trial};
@@ -184,7 +184,7 @@ impl NoFanOutArgs {
 
     /// The server of NATS, if there is one.
     fn nats_server(&self) -> Option<PathBuf> {
-        nats::find(self.nats_server.as_deref())
+        nats_server::find(self.nats_server.as_deref())
     }
 
     /// Where a part of a layout runs.

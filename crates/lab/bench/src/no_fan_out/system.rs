@@ -97,8 +97,7 @@ impl System {
             let own = ["--port".to_owned(), port.to_string()];
             Process::role("no-fan-out-consumer", &[&own[..], &items, &cpu(Part::Sink).args()].concat())?
         };
-        let mut system =
-            System { sink, pop, server, distributor, publisher, _backbone: backbone, runs: 0 };
+        let mut system = System { sink, pop, server, distributor, publisher, _backbone: backbone, runs: 0 };
         system.settle()?;
         Ok(system)
     }

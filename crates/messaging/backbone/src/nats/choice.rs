@@ -71,7 +71,11 @@ mod tests {
         let mut choice = Choice::new(1);
         assert_eq!(choice.next(&[server(1, 0, true), server(2, 0, false)]), Some(address(2)));
         // It has failed too.
-        assert_eq!(choice.next(&[server(1, 0, true), server(2, 1, false)]), Some(address(2)), "equal: the other one");
+        assert_eq!(
+            choice.next(&[server(1, 0, true), server(2, 1, false)]),
+            Some(address(2)),
+            "equal: the other one"
+        );
         assert_eq!(choice.next(&[server(1, 0, true), server(2, 2, false)]), Some(address(1)));
         assert_eq!(choice.next(&[server(1, 1, true), server(2, 2, false)]), Some(address(2)));
         // That one was connected, and is lost now.

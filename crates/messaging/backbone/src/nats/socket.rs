@@ -466,7 +466,8 @@ impl Pump {
                 self.shared.counters.errors.inc();
                 let advice = advice(&text);
                 let servers = &self.shared.servers;
-                self.shared.report_now_and_then(format!("cannot connect to NATS at {servers}: {text}{advice}"));
+                self.shared
+                    .report_now_and_then(format!("cannot connect to NATS at {servers}: {text}{advice}"));
                 None
             }
         }
