@@ -13,11 +13,15 @@ from process import Process, wait_until
 DEBIAN = '/usr/sbin/nats-server'
 
 
+def found():
+    """The program, or nothing."""
+    return shutil.which('nats-server') or (DEBIAN if os.access(DEBIAN, os.X_OK) else None)
+
+
 def program():
-    found = shutil.which('nats-server') or (DEBIAN if os.access(DEBIAN, os.X_OK) else None)
-    if not found:
+    if not found():
         raise AssertionError('no nats-server: tools/install.sh installs it')
-    return found
+    return found()
 
 
 class NatsServer(Process):
@@ -68,7 +72,7 @@ def sets(servers, **more):
 
 
 def server_of(daemon, servers):
-    """The server that a daemon has connected to first, by its log."""
+    """The server that a daemon has connected to last, by its log."""
     seen = lambda: re.findall(r'NATS [\d.]+ at [\d.]+:(\d+)', daemon.log() + daemon.out())
-    port = int(wait_until(seen, '%s says where it is connected' % daemon.name, [daemon])[0])
+    port = int(wait_until(seen, '%s says where it is connected' % daemon.name, [daemon])[-1])
     return next(server for server in servers if server.port == port)

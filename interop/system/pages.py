@@ -5,7 +5,7 @@ Marks are comments before a block of code:
     <!-- run -->                      the block is run by a shell and ends well
     <!-- run: background -->          it is started and goes on until the page is over
     <!-- run: says "text" -->         what it prints has the text, at its end or, in the background, within the time
-    <!-- run: needs java -->          left out where there is no such thing (`jar`, `python`, `c`)
+    <!-- run: needs nats -->          left out where there is no such thing (`jar`, `python`, `c`, `nats`)
     <!-- run: first says "text" -->   the first background command of the page with as many needs says the text
     <!-- file: NAME -->               the block is written to a file of that name
 """
@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 
+import nats_servers
 from daemons import binary
 from network import Loopback
 from ports import free_ports
@@ -21,7 +22,7 @@ from process import ROOT, Process, wait_until
 
 BLOCK = re.compile(r'<!-- (run|file)(?:: ([^\n]*?))? -->\n```\w*\n(.*?)```', re.DOTALL)
 # Ports that pages name. Each page gets others.
-NAMED_PORTS = re.compile(r'\b(1400[23]|15[01]00|1408[0-3]|14[12]82|14[12]0[23]|1296[56]|1440[01]|15380)\b')
+NAMED_PORTS = re.compile(r'\b(1400[23]|15[01]00|1408[0-3]|14[12]82|14[12]0[23]|1296[56]|1440[01]|15380|4222)\b')
 TARGET = os.environ.get('CARGO_TARGET_DIR', os.path.join(ROOT, 'target'))
 # What a page's commands find in their folder.
 LINKED = ('bindings', 'crates', 'data', 'examples')
@@ -131,6 +132,11 @@ class Page:
             found = [os.path.join(place, 'libtickcast.so') for place in places]
             found = [path for path in found if os.path.exists(path)]
             return found and shutil.which('cc') and self._linked(found[0], 'target/bindings/libtickcast.so')
+        if need == 'nats':
+            found = nats_servers.found()
+            if found:
+                self._program('nats-server', '#!/bin/sh\nexec %s "$@"\n' % found)
+            return found
         raise AssertionError('%s: needs %s' % (self.name, need))
 
     def _linked(self, path, name):

@@ -7,6 +7,7 @@ import subprocess
 import time
 import unittest
 
+import nats_servers
 from daemons import ROOT, binary
 
 SHORT = ['--runs', '1', '--seconds', '0.5', '--json']
@@ -90,6 +91,32 @@ class Bench(unittest.TestCase):
         self.assertEqual([(row['way'], row['lost']) for row in figures], [('bare chain', 0), ('separate', 0), ('pop', 0)])
         servers = [[server['median'] > 0 for server in row['server_cpu_ns_per_update']] for row in figures]
         self.assertEqual(servers, [[True] * 2, [True] * 2, [True] * 3])
+
+    def test_end_to_end_over_each_carrier(self):
+        words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate']
+        words += ['--nats-server', nats_servers.program()]
+        figures = self.figures('end-to-end', *words, '--backbones', 'multicast,unicast,tcp,shm,nats')
+        ways = ['bare chain', 'separate', *('separate, ' + name for name in ('unicast', 'tcp', 'shm', 'nats'))]
+        self.assertEqual([(row['way'], row['lost']) for row in figures], [(way, 0) for way in ways])
+        ratios = [row['p50_to_multicast'] for row in figures]
+        self.assertEqual(ratios[:2], [None, 1.0])
+        self.assertTrue(all(ratio > 0 for ratio in ratios[2:]), ratios)
+        servers = [len(row['server_cpu_ns_per_update']) for row in figures]
+        self.assertEqual(servers, [2, 2, 2, 2, 2, 3], 'the server of NATS works too')
+
+    def test_the_highest_rate_over_another_carrier(self):
+        ways = [(('p2ps-lan', 'on'), ['source_distributor', 'p2ps'])]
+        words = ['--layouts', 'p2ps-lan', '--cache', 'on', '--nats-server', nats_servers.program()]
+        for carrier in ('shm', 'nats'):
+            with self.subTest(carrier):
+                self.highest_rates(ways, *words, '--backbone', carrier)
+        rows = bench('end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate', '--backbones', 'nats',
+                     PATH='/nowhere')
+        self.assertTrue(any('nats-server is left out' in row.get('note', '') for row in rows), rows)
+        words = [binary(), 'bench', 'no-fan-out', '--backbone', 'nats']
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('is not measured over nats: choose among direct, p2ps-lan and p2ps-pop', done.stderr)
 
     def test_end_to_end_in_bursts(self):
         words = ['end-to-end', '--rates', '1000', '--bursts', '20', '--items', '100', '--layouts', 'separate']

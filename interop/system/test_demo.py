@@ -162,6 +162,41 @@ class InMemory(SystemTest):
                 self.assert_finished_well(client)
 
 
+class OtherCarriers(SystemTest):
+    """`--backbone unicast`, which brings its resolver along, and `--backbone shm`; two of each beside each other."""
+
+    @classmethod
+    def scenario(cls):
+        system = cls.system()
+        cls.demos = {}
+        for kind in ('unicast', 'shm'):
+            for name in (kind, kind + '-beside'):
+                cls.demos[name] = system.demo('--speed', 'max', '--backbone', kind, name=name)
+        cls.finals = {}
+        for name, demo in cls.demos.items():
+            demo.wait_played()
+            system.wait_right(demo)
+            _, cls.finals[name], _ = system.snapshot(demo)
+        cls.metrics = {name: demo.metrics() for name, demo in cls.demos.items()}
+
+    def test_images_are_right(self):
+        for name, finals in self.finals.items():
+            with self.subTest(name):
+                self.assert_final_images(finals)
+
+    def test_the_carrier_is_the_one_that_was_named(self):
+        transports = {'unicast': 'lbtru', 'shm': 'lbtipc'}
+        for name, metrics in self.metrics.items():
+            sent = metrics.nonzero(r'lbt\w+_source_\w*msgs_sent_total')
+            with self.subTest(name):
+                self.assertEqual({counter.split('_')[0] for counter in sent}, {transports[name.split('-')[0]]})
+
+    def test_each_keeps_to_itself(self):
+        for name, demo in self.demos.items():
+            with self.subTest(name):
+                self.assertEqual(len(demo.status()['p2ps']['services']), 1)
+
+
 class Contributions(SystemTest):
     """An EMA application posts into the demo's items."""
 

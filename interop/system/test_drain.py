@@ -237,6 +237,17 @@ class BySignal(DrainTest):
             self.update(self.clients)
         status, said = order(p2ps, '/undrain')
         self.assertEqual((status, said), (409, 'this daemon shuts down: it takes no clients any more\n'))
+        status, said = order(p2ps, '/drain?over_ms=%d' % (LONG_MS + 1))
+        self.assertEqual(status, 409, said)
+        self.assertRegex(said, r'^this daemon shuts down and moves its clients on within \d+ ms: over_ms may be that')
+        status, said = tickcast('admin', 'drain', '127.0.0.1:%d' % p2ps.admin.port, '--over', '86400')
+        self.assertEqual(status, 1, said)
+        self.assertIn('this daemon shuts down and moves its clients on within', said)
+        status, said = tickcast('top', '--json', '127.0.0.1:%d' % p2ps.admin.port)
+        drains = [daemon['drain'] for daemon in json.loads(said)['daemons']] if status == 0 else said
+        self.assertEqual([(drain['state'], drain['connections_left']) for drain in drains], [('draining', 6)])
+        # What it shows is left as it was, and one without a time changes nothing.
+        self.assertEqual((drain_of(p2ps)['over_ms'], order(p2ps, '/drain')[0]), (LONG_MS, 200))
         self.assertTrue(p2ps.is_running())
         order(p2ps, '/drain?over_ms=0')
         for client in self.clients:

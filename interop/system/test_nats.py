@@ -108,6 +108,20 @@ class Cluster(EndsRight, OverNats):
         self.assertEqual((metrics['nats_connection_connected'], metrics['nats_connection_connects_total']), (1, 2))
 
 
+class Hangs(Cluster):
+    """The same; that one stands still, accepts connections and answers nothing, for as long as the test is."""
+
+    @classmethod
+    def die(cls, whose, daemon):
+        victim = nats_servers.server_of(daemon, cls.servers)
+        victim.kill = victim.hold
+        cls.addClassCleanup(vars(victim).pop, 'kill', None)
+        start = time.monotonic()
+        cls.episode(whose, [victim], [])
+        took = time.monotonic() - start
+        print('cluster of three, the server of %s stopped: all items good again after %.2f s' % (whose, took))
+
+
 class Secured(SystemTest):
     """Encrypted connections and a password; who has another one gets nothing."""
 
@@ -152,6 +166,11 @@ class Secured(SystemTest):
     def test_who_has_another_password_has_no_service(self):
         self.assertEqual(self.stranger.status()['services'], [])
         self.assertEqual(self.stranger.metrics()['nats_connection_connected'], 0)
+
+    def test_what_stays_wrong_is_said_once_and_then_with_its_number(self):
+        said = (self.stranger.log() + self.stranger.out()).splitlines()
+        said = [line for line in said if 'Look at backbone.nats.user' in line]
+        self.assertEqual(len([line for line in said if 'times since it was said last' not in line]), 1, said)
 
     def test_nothing_is_said_to_be_open(self):
         for daemon in self.distributor, self.p2ps:

@@ -149,6 +149,11 @@ pub enum OrderError {
     },
     /// The daemon ends: it takes no clients any more.
     Ends,
+    /// The daemon ends, and moves its clients on by then: a drain may not take longer.
+    EndsBefore {
+        /// The time that is left, milliseconds.
+        left_ms: u64,
+    },
     /// Its ports cannot be opened again.
     PortsTaken(String),
     /// The daemon's thread has not answered in time, or too many ask. It may still come round to it.
@@ -164,6 +169,12 @@ impl fmt::Display for OrderError {
                 write!(f, "the id {client} is another client's now, from {peer}: nobody was disconnected")
             }
             OrderError::Ends => f.write_str("this daemon shuts down: it takes no clients any more"),
+            OrderError::EndsBefore { left_ms } => {
+                write!(
+                    f,
+                    "this daemon shuts down and moves its clients on within {left_ms} ms: over_ms may be that at most"
+                )
+            }
             OrderError::PortsTaken(why) => {
                 write!(f, "{why}: end what has the port, or end this daemon; it is drained still")
             }

@@ -495,7 +495,7 @@ impl<I: Inlet> PointToPointServer<I> {
             let by = waiting.order().by;
             let done = match waiting.order().wish {
                 Wish::Disconnect { client, peer } => self.disconnect(client, peer, by),
-                Wish::Drain { over } => Ok(self.drain(now, over, Some(by))),
+                Wish::Drain { over } => self.order_drain(now, over, by),
                 Wish::Undrain => self.undrain(now, by),
             };
             waiting.answer(done);

@@ -45,6 +45,7 @@ mod jitter;
 mod lbtrm;
 mod lbtrm_ends;
 mod load;
+mod nats_server;
 mod no_fan_out;
 mod options;
 mod own;

@@ -83,7 +83,10 @@ pub(super) async fn order(
 fn status_of(error: &OrderError) -> StatusCode {
     match error {
         OrderError::NoClient(_) | OrderError::Unsupported => StatusCode::NOT_FOUND,
-        OrderError::Another { .. } | OrderError::PortsTaken(_) | OrderError::Ends => StatusCode::CONFLICT,
+        OrderError::Another { .. }
+        | OrderError::PortsTaken(_)
+        | OrderError::Ends
+        | OrderError::EndsBefore { .. } => StatusCode::CONFLICT,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -5,6 +5,7 @@ mod lines;
 mod slow_reader;
 
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -15,6 +16,7 @@ use client::HostPort;
 use counters::Registry;
 use daemon::{DaemonThread, Described};
 use feed::{Replay, Speed};
+use messaging::Transport;
 use serde_json::json;
 use source_distributor::{PostsConfig, ServiceConfig};
 
@@ -57,7 +59,8 @@ pub(crate) struct DemoArgs {
     /// HTTP port for operators: /health, /metrics, /status.
     #[arg(long, value_name = "PORT", default_value_t = 14080, value_parser = clap::value_parser!(u16).range(1..))]
     admin_port: u16,
-    /// What carries the backbone: reliable multicast on the loopback interface, a server of NATS, or memory.
+    /// What carries the backbone: reliable multicast on the loopback interface, reliable unicast with a resolver of its
+    /// own, shared memory, a server of NATS, or the memory of the process.
     #[arg(long, value_enum, default_value = "multicast")]
     backbone: Backbone,
     /// Server of NATS, with --backbone nats.
@@ -71,6 +74,8 @@ pub(crate) struct DemoArgs {
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Backbone {
     Multicast,
+    Unicast,
+    Shm,
     Nats,
     InProcess,
 }
@@ -82,6 +87,14 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
 }
 
 impl DemoArgs {
+    /// The port, 10000 or above, that a demo has in place of `usual`: itself where consumers connect to 14002, as by
+    /// default, else another one.
+    fn own_port(&self, usual: u16) -> u16 {
+        const PORTS: u32 = 50_000;
+        let from_default = u32::from(self.rssl_port) + PORTS - 14_002;
+        (10_000 + (u32::from(usual) - 10_000 + from_default) % PORTS) as u16
+    }
+
     /// A port that is taken: who may hold it, and the option that chooses another.
     fn explain(&self, failure: Failure) -> Failure {
         let Failure::Io(error) = &failure else { return failure };
@@ -115,7 +128,8 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
     let _counters = host::publish_counters(&config.admin, registry, "demo");
 
     let carrier = match args.backbone {
-        Backbone::Multicast => Carrier::Multicast,
+        // These differ by what the messaging contexts are told.
+        Backbone::Multicast | Backbone::Unicast | Backbone::Shm => Carrier::Multicast,
         Backbone::Nats => {
             look_for_nats(&args.nats_server)?;
             Carrier::Nats
@@ -130,11 +144,22 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
             role(&Surroundings { config, dictionary, carrier, registry, stop }, ready)
         })
     };
+    // Topics are resolved before the others look for them.
+    let resolver = match args.backbone {
+        Backbone::Unicast => {
+            let run = |role: &Surroundings<'_>, ready: Ready<'_>| {
+                role::resolver(&role.config.resolver(), role.registry, role.stop, ready)
+            };
+            Some(start("resolver", run)?)
+        }
+        _ => None,
+    };
     let (distributor, described_distributor) =
         start("distributor", |role, ready| role::source_distributor(role, ready))?;
     let (p2ps, described_server) = start("p2ps", |role, ready| role::p2ps(role, ready))?;
     let served = described_server.clone();
     let mut threads = [described_distributor.threads(), described_server.threads()].concat();
+    threads.extend(resolver.iter().flat_map(|(_, described)| described.threads()));
     threads.push(DaemonThread::new("feed", replay.heartbeat()));
     let (server, traced) = (described_server.clone(), described_server.clone());
     let (before, ledger) = (described_distributor.clone(), described_server.clone());
@@ -158,6 +183,7 @@ fn play(args: &DemoArgs, registry: &Registry, reload: Reload) -> Result<(), Fail
 
     introduce(args, &config, &mut io::stdout().lock()).map_err(Failure::Output)?;
     let mut threads = vec![distributor, p2ps, replay];
+    threads.extend(resolver.map(|(thread, _)| thread));
     if args.slow_reader {
         threads.push(slow_reader::start(args.rssl_port, &config.feed.service, served, stop.clone())?);
     }
@@ -221,9 +247,21 @@ fn configuration(args: &DemoArgs) -> Result<RootConfig, Failure> {
     config.backbone.nats.servers = vec![args.nats_server.clone()];
     // As with multicast, a demo on other ports keeps to itself.
     config.backbone.nats.prefix = format!("tickcast-demo.{}", args.rssl_port);
-    // A demo on other ports resolves its topics by itself; 12965 where the port is 14002.
-    let resolver_port = 10_000 + (2_965 + u32::from(args.rssl_port) + 65_536 - 14_002) % 50_000;
-    config.messaging.resolver.multicast_port = resolver_port as u16;
+    // A demo on other ports resolves its topics by itself.
+    config.messaging.resolver.multicast_port = args.own_port(config.messaging.resolver.multicast_port);
+    match args.backbone {
+        Backbone::Unicast => {
+            config.messaging.transport = Transport::LbtRu;
+            config.resolver.port = args.own_port(config.resolver.port);
+            let resolver = SocketAddrV4::new(config.resolver.interface, config.resolver.port);
+            config.messaging.resolver.unicast_daemon = vec![resolver];
+            // Room for demos beside each other: each takes the first ports that are free.
+            let last = config.resolver.client_port_low + 99;
+            (config.resolver.client_port_high, config.messaging.resolver.unicast_port_high) = (last, last);
+        }
+        Backbone::Shm => config.messaging.transport = Transport::LbtIpc,
+        Backbone::Multicast | Backbone::Nats | Backbone::InProcess => {}
+    }
     Ok(config)
 }
 
@@ -263,8 +301,15 @@ fn introduce(args: &DemoArgs, config: &RootConfig, out: &mut impl Write) -> io::
             "reliable multicast {}:{} on {}",
             multicast.lbtrm.multicast_address, multicast.lbtrm.destination_port, multicast.interface
         ),
+        Backbone::Unicast => {
+            format!(
+                "reliable unicast (LBT-RU), found through a resolver on UDP port {}",
+                config.resolver.port
+            )
+        }
+        Backbone::Shm => "shared memory".to_owned(),
         Backbone::Nats => format!("NATS at {}", args.nats_server),
-        Backbone::InProcess => "memory".to_owned(),
+        Backbone::InProcess => "memory of this process".to_owned(),
     };
     let repeat = if args.repeat { ", again and again" } else { ", then the final images stay" };
     let speed = match args.speed {
@@ -357,6 +402,19 @@ mod tests {
             assert!(text.contains("Another demo or a server may hold that port"), "{text}");
             assert!(text.contains(&format!("; {option} PORT chooses")), "{text}");
         }
+    }
+
+    #[test]
+    fn demos_on_other_ports_keep_to_themselves() {
+        let port = |rssl_port: &str| demo(&["--rssl-port", rssl_port]).own_port(12_965);
+        assert_eq!(["14002", "14003", "1", "65535"].map(port), [12_965, 12_966, 48_964, 14_498]);
+        let of = |rssl_port| {
+            configuration(&demo(&["--data", "x", "--backbone", "unicast", "--rssl-port", rssl_port]))
+        };
+        let [first, second] = ["14002", "15002"].map(|port| of(port).expect("a configuration"));
+        assert_eq!((first.resolver.port, second.resolver.port), (15_380, 16_380));
+        let known = &second.messaging.resolver.unicast_daemon;
+        assert_eq!(known[..], [SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 16_380)]);
     }
 
     #[test]

@@ -51,6 +51,18 @@ pub(super) struct Role {
     pub(super) busiest: Option<Vec<Busy>>,
     /// Those of which updates with hop stamps have passed.
     pub(super) hops: Vec<HopCounts>,
+    /// If it is drained, or was.
+    pub(super) drain: Option<Drain>,
+}
+
+/// How far the drain of a P2PS is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Drain {
+    /// As `/status` has it: `draining` or `drained`.
+    pub(super) state: String,
+    pub(super) left: u64,
+    pub(super) moved: u64,
+    pub(super) ends_in_ms: u64,
 }
 
 /// How many updates took how long over a hop, since the daemon's start.
@@ -152,7 +164,18 @@ fn role(value: &Value) -> Role {
             .filter(|hop| hop.buckets.len() == HopLatency::BUCKETS)
             .take(16)
             .collect(),
+        drain: drain(&value["drain"]),
     }
+}
+
+fn drain(value: &Value) -> Option<Drain> {
+    let state = text(&value["state"]);
+    matches!(&*state, "draining" | "drained").then(|| Drain {
+        state,
+        left: number(&value["connections_left"]),
+        moved: number(&value["moved"]),
+        ends_in_ms: number(&value["ends_in_ms"]),
+    })
 }
 
 fn hop(value: &Value) -> HopCounts {
@@ -290,10 +313,11 @@ mod tests {
         assert!(said(&"[".repeat(10_000)).starts_with("its /status is no JSON: "), "too deep");
         let odd = json!({
             "role": "p2ps", "clients": {"id": 1}, "services": [5, null], "page": "x", "counts": [1], "items": -1,
-            "busiest": [{"updates_per_second": "many"}], "process": [],
+            "busiest": [{"updates_per_second": "many"}], "process": [], "drain": {"state": 5},
         });
         let look = Look::parse(odd.to_string().as_bytes()).expect("its role says so");
         let role = &look.roles[0];
+        assert_eq!(role.drain, None, "serving, or no state that is known");
         assert_eq!(
             (role.clients.len(), role.services.len(), role.items, role.page),
             (0, 2, None, (0, 0, false))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::hops::HopRow;
-use super::look::{Busy, Client, Look, Role, ThreadTime};
+use super::look::{Busy, Client, Drain, Look, Role, ThreadTime};
 
 /// A daemon, by its address.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +66,8 @@ pub(super) struct DaemonRow {
     pub(super) in_per_s: Option<f64>,
     pub(super) out_per_s: Option<f64>,
     pub(super) lost: Option<u64>,
+    /// If it is drained.
+    pub(super) drain: Option<Drain>,
     /// Each thread with its busy share, of one.
     pub(super) threads: Vec<(String, Option<f64>)>,
 }
@@ -177,6 +179,7 @@ impl Rows {
                     .iter()
                     .find_map(|name| between.count(role, name)),
                 lost: role.counts.get("messages_lost").copied(),
+                drain: role.drain.clone(),
                 // They are the process's, whatever its roles.
                 threads: if is_first { busy_shares(look, before) } else { Vec::new() },
             });
@@ -243,6 +246,9 @@ impl Rows {
                 "uptime_ms": row.uptime_ms, "items": row.items, "connections": row.connections,
                 "in_per_second": row.in_per_s.map(rounded), "out_per_second": row.out_per_s.map(rounded), "lost": row.lost,
                 "threads": row.threads.iter().map(thread).collect::<Vec<Value>>(),
+                "drain": row.drain.as_ref().map(|drain| json!({
+                    "state": drain.state, "connections_left": drain.left, "moved": drain.moved, "ends_in_ms": drain.ends_in_ms,
+                })),
             })
         };
         let service = |row: &ServiceRow| {

@@ -2,6 +2,7 @@
 
 use super::app::{App, Focus, Mode};
 use super::hops::{AtMost, HopRow};
+use super::look::Drain;
 use super::rows::{ClientRow, DaemonRow, ItemRow, Rows, ServiceRow};
 use super::table::{self, Column, number, text};
 
@@ -61,7 +62,7 @@ fn daemon(row: &DaemonRow) -> Vec<String> {
     let optional = |count: Option<u64>| count.map_or_else(String::new, |count| count.to_string());
     let is_known = !row.role.is_empty();
     let state = match (row.reason.is_empty(), is_known) {
-        (true, _) => "up".to_owned(),
+        (true, _) => row.drain.as_ref().map_or_else(|| "up".to_owned(), drain),
         (false, true) => format!("no answer for {}", table::span(row.age_s * 1000)),
         (false, false) => "no answer".to_owned(),
     };
@@ -88,6 +89,13 @@ fn daemon(row: &DaemonRow) -> Vec<String> {
         optional(row.lost),
         last,
     ]
+}
+
+fn drain(drain: &Drain) -> String {
+    match &*drain.state {
+        "draining" => format!("draining {}, {}", drain.left, table::span(drain.ends_in_ms)),
+        state => state.to_owned(),
+    }
 }
 
 fn service(row: &ServiceRow) -> Vec<String> {
@@ -339,6 +347,7 @@ Each P2PS sends its clients with the longest backlogs (--limit); all orders are 
 these. STEP is tick (every update), conflated (the newest values when there is room)
 or interval (the newest values in rounds).
 CHANGED are streams whose newest values wait for room, CONFLATED updates left out so far.
+A P2PS that is drained shows how many connections are left, and how long it may take.
 BUSY is the share of its time that a thread works; a thread that spins on its sockets
 may be busy with looking. LOST are messages of the backbone since the start.
 HOP says how long updates with hop stamps took since the look before, to the next power
@@ -469,6 +478,26 @@ backbone      500    <=64   <=256     >1s  p2ps  localhost:14082";
         app.show(rows);
         assert!(seen(&app, 140, 30).contains(expected));
         assert!(!seen(&app, 140, 29).contains("backbone"));
+    }
+
+    #[test]
+    fn a_drain_is_the_state_of_its_daemon() {
+        let mut all = daemons();
+        let shown = |all: &[super::super::rows::Daemon]| {
+            plain(&Rows::of(all, Sort::Backlog), "backlog", "")[1].clone()
+        };
+        let draining = Drain { state: "draining".to_owned(), left: 17, moved: 3, ends_in_ms: 42_000 };
+        all[0].looks[0].roles[0].drain = Some(draining.clone());
+        assert!(shown(&all).starts_with("localhost:14082  p2ps  draining 17, 42s "), "{}", shown(&all));
+        let json = Rows::of(&all, Sort::Backlog).to_json();
+        assert_eq!(
+            (&json["daemons"][0]["drain"]["moved"], &json["daemons"][1]["drain"]),
+            (&3.into(), &().into())
+        );
+        all[0].looks[0].roles[0].drain = Some(Drain { state: "drained".to_owned(), ..draining });
+        assert!(shown(&all).starts_with("localhost:14082  p2ps  drained "), "{}", shown(&all));
+        all[0].reason = Some("no answer within 5 s".to_owned());
+        assert!(shown(&all).contains("p2ps  no answer for "), "{}", shown(&all));
     }
 
     #[test]

@@ -15,6 +15,7 @@ counters! {
         sources_refused: Total, "packets", "Packets of further streams, dropped because of the bound on them.";
         links_opened: Total, "links", "Links opened.";
         links_closed: Total, "links", "Links closed or broken.";
+        links_overfull: Total, "links", "Links that ended because all of them held more than `backbone.nats.links_waiting_bytes`, each the fullest of them.";
         links_refused: Total, "links", "Links not accepted because of the bound on them.";
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Drains {
     patience: Duration,
     /// The server ends behind it.
     ends: bool,
+    /// When all clients are to be moved on by, if it does.
+    ends_by: Nanos,
     order: Rng,
 }
 
@@ -39,7 +41,15 @@ const OVER_DEFAULT: Duration = Duration::from_secs(30);
 impl Drains {
     pub(super) fn new(place: (u32, u32), configured: Duration, patience: Duration, seed: u64) -> Drains {
         let configured = Some(configured).filter(|configured| !configured.is_zero());
-        Drains { now: None, place, configured, patience, ends: false, order: Rng::new(seed) }
+        Drains {
+            now: None,
+            place,
+            configured,
+            patience,
+            ends: false,
+            ends_by: Nanos::NEVER,
+            order: Rng::new(seed),
+        }
     }
 
     /// The server ends: nobody is moved on any more, and clients are not taken again.
@@ -68,8 +78,23 @@ impl<I: Inlet> PointToPointServer<I> {
         if self.drains.now.is_none() || is_late {
             self.drain(now, Some(over), None);
         }
-        let ends_at = self.drains.now.as_ref().map_or(now, Drain::ends_at);
-        ends_at.max(now) + self.drains.patience + DRAIN_GRACE
+        let ends_by = self.drains.now.as_ref().map_or(now, Drain::ends_at).max(now);
+        self.drains.ends_by = ends_by;
+        ends_by + self.drains.patience + DRAIN_GRACE
+    }
+
+    /// Drains as an operator has ordered. A server that ends does not wait longer for it than it would.
+    pub(super) fn order_drain(
+        &mut self,
+        now: Nanos,
+        over: Option<Duration>,
+        by: SocketAddr,
+    ) -> Result<Value, OrderError> {
+        let left = self.drains.ends_by.since(now);
+        if over.is_some_and(|over| over > left) {
+            return Err(OrderError::EndsBefore { left_ms: left.as_millis() as u64 });
+        }
+        Ok(self.drain(now, over, Some(by)))
     }
 
     /// Takes no more clients, and begins to move on those there are; one that goes on is left as it is, or given another

@@ -1,11 +1,48 @@
+use std::path::Path;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
 use crate::BenchError;
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, Scratch, free_port};
+
+/// What carries a backbone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Carrier {
+    /// Reliable multicast (LBT-RM).
+    Multicast,
+    /// Reliable unicast (LBT-RU), found through a resolver.
+    Unicast,
+    /// TCP, found through a resolver.
+    Tcp,
+    /// Shared memory.
+    Shm,
+    /// A server of NATS.
+    Nats,
+}
+
+impl std::fmt::Display for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Carrier::Multicast => "multicast",
+            Carrier::Unicast => "unicast",
+            Carrier::Tcp => "tcp",
+            Carrier::Shm => "shm",
+            Carrier::Nats => "nats",
+        })
+    }
+}
 
 /// The ports at which the processes of one system meet, and what all of them are told.
 pub(crate) struct Backbone {
     messaging: [String; 2],
     sets: Vec<String>,
+    /// What the carrier needs beside the daemons: a resolver, or a server of NATS.
+    server: Option<Process>,
+    /// The updates go through it.
+    carries: bool,
 }
 
 impl Backbone {
@@ -15,7 +52,40 @@ impl Backbone {
             format!("messaging.lbtrm.destination_port={}", free_port()?),
             format!("messaging.resolver.multicast_port={}", free_port()?),
         ];
-        Ok(Backbone { messaging, sets: sets.to_vec() })
+        Ok(Backbone { messaging, sets: sets.to_vec(), server: None, carries: false })
+    }
+
+    /// One over a carrier. What that needs is started, a server of NATS on this CPU.
+    pub(crate) fn over(
+        carrier: Carrier,
+        sets: &[String],
+        cpu: Cpu,
+        nats_server: Option<&Path>,
+    ) -> Result<Backbone, BenchError> {
+        let transport = |name: &str| format!("messaging.transport={name}");
+        let (server, own) = match carrier {
+            Carrier::Multicast => (None, Vec::new()),
+            Carrier::Shm => (None, vec![transport("lbtipc")]),
+            Carrier::Unicast | Carrier::Tcp => {
+                let (resolver, known) = resolver()?;
+                let name = if carrier == Carrier::Tcp { "tcp" } else { "lbtru" };
+                (Some(resolver), vec![transport(name), known])
+            }
+            Carrier::Nats => {
+                let none = "no nats-server: it is not in the PATH; --nats-server names it";
+                let program = nats_server.ok_or_else(|| BenchError::new(none))?;
+                let (server, port) = nats_server::start(program, cpu)?;
+                let known = format!("backbone.nats.servers=[\"nats://127.0.0.1:{port}\"]");
+                (Some(server), vec!["backbone.carrier=nats".to_owned(), known])
+            }
+        };
+        let all: Vec<String> = own.into_iter().chain(sets.iter().cloned()).collect();
+        Ok(Backbone { server, carries: carrier == Carrier::Nats, ..Backbone::new(&all)? })
+    }
+
+    /// CPU time so far of a server that the updates go through.
+    pub(crate) fn busy(&self) -> Option<Result<Duration, BenchError>> {
+        self.server.as_ref().filter(|_| self.carries).map(Process::cpu_time)
     }
 
     /// The arguments of a process with these settings of its own.
@@ -58,6 +128,17 @@ impl Backbone {
     }
 }
 
+/// A resolver, and the setting by which processes find it.
+fn resolver() -> Result<(Process, String), BenchError> {
+    let (port, admin) = (free_port()?, free_port()?);
+    let sets = ["resolver.port", "admin.port"].iter().zip([port, admin]);
+    let sets = sets.flat_map(|(key, port)| ["--set".to_owned(), format!("{key}={port}")]);
+    let mut resolver = Process::daemon("resolver", &sets.collect::<Vec<String>>())?;
+    // Its own port is one of UDP.
+    resolver.listens(admin, START_LIMIT)?;
+    Ok((resolver, format!("messaging.resolver.unicast_daemon=[\"127.0.0.1:{port}\"]")))
+}
+
 fn on_cpu(section: &str, cpu: Cpu) -> Option<String> {
     cpu.number().map(|cpu| format!("{section}.thread.cpu={cpu}"))
 }
@@ -68,6 +149,8 @@ pub(crate) struct Daemons {
     pub(crate) rssl_port: u16,
     pub(crate) server: Process,
     pub(crate) distributor: Process,
+    // Behind those that would complain of its end.
+    pub(crate) backbone: Backbone,
 }
 
 impl Daemons {
@@ -81,13 +164,21 @@ impl Daemons {
         sets: &[String],
         admin_port: Option<u16>,
     ) -> Result<Daemons, BenchError> {
+        Daemons::start_over(Backbone::new(sets)?, cpus, admin_port)
+    }
+
+    /// The same over a backbone.
+    pub(crate) fn start_over(
+        backbone: Backbone,
+        cpus: [Cpu; 2],
+        admin_port: Option<u16>,
+    ) -> Result<Daemons, BenchError> {
         let [provider_port, rssl_port] = [free_port()?, free_port()?];
-        let backbone = Backbone::new(sets)?;
         let mut distributor = backbone.distributor(provider_port, cpus[0], Vec::new())?;
         let mut server = backbone.server(rssl_port, cpus[1], admin_port)?;
         distributor.listens(provider_port, START_LIMIT)?;
         server.listens(rssl_port, START_LIMIT)?;
-        Ok(Daemons { provider_port, rssl_port, server, distributor })
+        Ok(Daemons { provider_port, rssl_port, server, distributor, backbone })
     }
 }
 

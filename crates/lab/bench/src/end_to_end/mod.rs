@@ -8,17 +8,19 @@ mod pacing;
 mod publisher;
 
 pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
-pub(crate) use daemons::{Backbone, Daemons, PointOfPresence};
+pub(crate) use daemons::{Backbone, Carrier, Daemons, PointOfPresence};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
 pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, pick_place, publisher};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use measure::{Runs, Summary};
 use serde_json::{Value, json};
 
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
@@ -44,6 +46,12 @@ pub struct EndToEndArgs {
     /// Which layouts are measured.
     #[arg(long, value_delimiter = ',', default_values_t = [Layout::Separate, Layout::OneProcess])]
     layouts: Vec<Layout>,
+    /// What carries the backbone: the layouts `separate` and `pop` are measured over each.
+    #[arg(long, value_delimiter = ',', default_values_t = [Carrier::Multicast])]
+    backbones: Vec<Carrier>,
+    /// The program for the backbone `nats`; `nats-server` is looked for in the PATH if this is not given.
+    #[arg(long, value_name = "FILE")]
+    nats_server: Option<PathBuf>,
     /// Whether the publisher waits in a loop, which takes one CPU and keeps its times, or sleeps.
     #[arg(long, default_value_t = Pacing::Sleep)]
     pacing: Pacing,
@@ -84,6 +92,8 @@ impl EndToEndArgs {
             bursts: None,
             items: 100_000,
             layouts: vec![Layout::Separate, Layout::OneProcess],
+            backbones: vec![Carrier::Multicast],
+            nats_server: None,
             pacing: Pacing::Sleep,
             profile: Profile::default(),
             placement: Placement { cpus: CPUS.to_vec(), unpinned: false },
@@ -114,6 +124,14 @@ impl Placement {
     }
 }
 
+/// One of those that are compared.
+struct One {
+    name: String,
+    /// By which layout and carrier, if there is a choice.
+    carried: Option<(Layout, Carrier)>,
+    contender: Box<dyn EndToEndContender>,
+}
+
 /// What is compared: one path from a sender to a receiver.
 trait EndToEndContender {
     /// One run; what the receiver saw, and how many updates were sent.
@@ -136,18 +154,34 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
         "p99.9 us",
         "lost",
         "p50 beside the chain",
-        "source distributor, P2PS, point of presence: CPU ns an update",
+        "p50 beside multicast",
+        "source distributor, P2PS, point of presence, nats-server: CPU ns an update",
     ];
     let mut report = Report::new("end-to-end", args.options.json, &heads);
-    let mut contenders: Vec<(String, Box<dyn EndToEndContender>)> =
-        vec![("bare chain".to_owned(), Box::new(Chain::start(args)?))];
+    let mut contenders =
+        vec![One { name: "bare chain".to_owned(), carried: None, contender: Box::new(Chain::start(args)?) }];
+    let program = nats_server::find(args.nats_server.as_deref());
+    if args.backbones.contains(&Carrier::Nats) && program.is_none() {
+        report.note(nats_server::NOT_FOUND.to_owned());
+    }
     for layout in &args.layouts {
-        let contender: Box<dyn EndToEndContender> = match layout {
-            Layout::Separate => Box::new(Separate::start(args, false)?),
-            Layout::Pop => Box::new(Separate::start(args, true)?),
-            Layout::OneProcess => Box::new(OneProcess::start(args)?),
-        };
-        contenders.push((layout.to_string(), contender));
+        if *layout == Layout::OneProcess {
+            let (name, contender) = (layout.to_string(), Box::new(OneProcess::start(args)?));
+            contenders.push(One { name, carried: None, contender });
+            continue;
+        }
+        for carrier in &args.backbones {
+            if *carrier == Carrier::Nats && program.is_none() {
+                continue;
+            }
+            let name = match carrier {
+                Carrier::Multicast => layout.to_string(),
+                other => format!("{layout}, {other}"),
+            };
+            let backbone = Backbone::over(*carrier, &args.set, args.cpu(1), program.as_deref())?;
+            let contender = Box::new(Separate::start(args, backbone, *layout == Layout::Pop)?);
+            contenders.push(One { name, carried: Some((*layout, *carrier)), contender });
+        }
     }
     for rate in &args.rates {
         let mut figures: Vec<Figures> = contenders.iter().map(|_| Figures::default()).collect();
@@ -156,7 +190,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             let seconds = if run == 0 { args.options.seconds.min(1.0) } else { args.options.seconds };
             let command = json!({ "run": run + 1, "rate": rate, "bursts": args.bursts, "seconds": seconds });
             let limit = Duration::from_secs_f64(seconds + 20.0);
-            for ((name, contender), figures) in contenders.iter_mut().zip(&mut figures) {
+            for (One { name, contender, .. }, figures) in contenders.iter_mut().zip(&mut figures) {
                 report.progress(&format!("{name}, {rate}/s, run {run} of {}", args.options.runs));
                 let before = contender.busy()?;
                 let (seen, sent) = contender.run(&command, limit)?;
@@ -173,8 +207,11 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             }
         }
         let chain = figures[0].p50.median();
-        for ((name, _), figures) in contenders.iter().zip(&figures) {
-            figures.report(&mut report, name, *rate, chain);
+        for (one, of_one) in contenders.iter().zip(&figures) {
+            let multicast = one.carried.map(|(layout, _)| Some((layout, Carrier::Multicast)));
+            let place = contenders.iter().position(|other| Some(other.carried) == multicast);
+            let multicast = place.map(|place| figures[place].p50.median());
+            of_one.report(&mut report, &one.name, *rate, (chain, multicast));
         }
     }
     let bursts = args.bursts.map_or("Updates leave evenly spread".to_owned(), |bursts| {
@@ -214,8 +251,10 @@ impl Figures {
         }
     }
 
-    fn report(&self, report: &mut Report, name: &str, rate: u64, chain: f64) {
+    /// `chain` and `multicast` are medians that the p50 is compared with.
+    fn report(&self, report: &mut Report, name: &str, rate: u64, (chain, multicast): (f64, Option<f64>)) {
         let ratio = self.p50.median() / chain;
+        let to_multicast = multicast.map(|multicast| self.p50.median() / multicast);
         let busy: Vec<String> = self.busy_ns.iter().map(|runs| format!("{:.0}", runs.median())).collect();
         let busy_json = (!self.busy_ns.is_empty())
             .then(|| self.busy_ns.iter().map(report::spread_json).collect::<Vec<Value>>());
@@ -229,10 +268,11 @@ impl Figures {
             report::micros(self.p999.median()),
             self.lost.to_string(),
             format!("{ratio:.2}"),
+            to_multicast.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             busy.join(", "),
         ];
         let object = json!({
-            "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio, "mean_ns": report::spread_json(&self.mean),
+            "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio, "p50_to_multicast": to_multicast, "mean_ns": report::spread_json(&self.mean),
             "server_cpu_ns_per_update": busy_json,
             "p50_ns": report::spread_json(&self.p50), "p90_ns": report::spread_json(&self.p90),
             "p99_ns": report::spread_json(&self.p99), "p999_ns": report::spread_json(&self.p999),
@@ -296,8 +336,8 @@ struct Separate {
 }
 
 impl Separate {
-    fn start(args: &EndToEndArgs, has_pop: bool) -> Result<Separate, BenchError> {
-        let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &args.set)?;
+    fn start(args: &EndToEndArgs, backbone: Backbone, has_pop: bool) -> Result<Separate, BenchError> {
+        let daemons = Daemons::start_over(backbone, [args.cpu(1), args.cpu(2)], None)?;
         let pop =
             has_pop.then(|| PointOfPresence::start(daemons.rssl_port, args.cpu(2), &args.set)).transpose()?;
         let items = ["--common", "0", "--mounts", "1", "--own", &args.items.to_string()].map(str::to_owned);
@@ -328,9 +368,10 @@ impl EndToEndContender for Separate {
     }
 
     fn busy(&self) -> Result<Vec<Duration>, BenchError> {
-        let Daemons { distributor, server, .. } = &self.daemons;
+        let Daemons { distributor, server, backbone, .. } = &self.daemons;
         let pop = self.pop.as_ref().map(|pop| &pop.server);
-        [distributor, server].into_iter().chain(pop).map(Process::cpu_time).collect()
+        let daemons = [distributor, server].into_iter().chain(pop).map(Process::cpu_time);
+        daemons.chain(backbone.busy()).collect()
     }
 }
 

@@ -58,7 +58,7 @@ impl FanOutContender {
     /// Publisher, source distributor, point-to-point server and consumers.
     pub(super) fn tickcast(setup: Setup) -> Result<FanOutContender, BenchError> {
         let others = Cpu::on(Some(OTHERS_CPU));
-        let Daemons { provider_port, rssl_port, server, distributor } =
+        let Daemons { provider_port, rssl_port, server, distributor, backbone: _ } =
             Daemons::start([others, Cpu::on(Some(SERVER_CPU))], &setup.sets)?;
         let publisher = words(&["--port", &provider_port.to_string(), "--pacing", "sleep"]);
         let mut publisher = Process::role("publisher", &[publisher, setup.items, others.args()].concat())?;

@@ -1,27 +1,12 @@
 //! `nats-server` as a peer: started with a WebSocket port on this host, on the CPU of the server.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::contender::FanOutContender;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, websocket, words};
 use crate::BenchError;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, Scratch, free_port};
-
-const PROGRAM: &str = "nats-server";
-
-/// What a report says if there is none.
-pub(super) const NOT_FOUND: &str =
-    "nats-server is left out: it is not in the PATH; `make peers` builds it, --nats-server names it";
-
-/// The program that was named, else the one in the PATH.
-pub(super) fn find(named: Option<&Path>) -> Option<PathBuf> {
-    let in_path = || {
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|directory| directory.join(PROGRAM)).find(|file| file.is_file())
-    };
-    named.map(Path::to_path_buf).or_else(in_path)
-}
 
 /// Starts it, a publisher, and clients that have subscribed to all items.
 pub(super) fn contender(
@@ -59,14 +44,4 @@ fn configuration(port: u16, websocket_port: u16, compression: bool, log: &str) -
          websocket {{\n  listen: \"127.0.0.1:{websocket_port}\"\n  no_tls: true\n  \
          compression: {compression}\n}}\n"
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_that_is_named_is_taken() {
-        assert_eq!(find(Some(Path::new("/a/b"))), Some(PathBuf::from("/a/b")));
-    }
 }

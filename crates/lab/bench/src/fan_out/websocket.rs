@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::contender::{self, FanOutContender, Setup};
 use super::{EACH, TlsDirectory, nats, words};
+use crate::nats_server;
 use crate::process::free_port;
 use crate::{BenchError, RunOptions};
 
@@ -70,8 +71,8 @@ pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {
     if let Some(tls) = &args.tls {
         contenders.push(tickcast(args, "tickcast, TLS", &[], Some(tls))?);
     }
-    match nats::find(args.nats_server.as_deref()) {
-        None => report.note(nats::NOT_FOUND.to_owned()),
+    match nats_server::find(args.nats_server.as_deref()) {
+        None => report.note(nats_server::NOT_FOUND.to_owned()),
         Some(program) => {
             contenders.push(nats::contender(&program, args.clients, "nats-server", &[])?);
             if args.compression {

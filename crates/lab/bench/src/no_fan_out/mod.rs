@@ -13,13 +13,15 @@ pub(crate) use consumer::{ConsumerArgs, consumer};
 pub(crate) use publisher::{PublisherArgs, publisher};
 pub(crate) use receiver::{ReceiverArgs, receiver};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use measure::Runs;
 use serde_json::{Map, Value, json};
 
-use crate::end_to_end::Pacing;
+use crate::end_to_end::{Carrier, Pacing};
+use crate::nats_server;
 use crate::options::Cpu;
 use crate::report::{self, Report};
 use crate::search::{Found, Search, Trial};
@@ -66,6 +68,12 @@ pub struct NoFanOutArgs {
     /// Leaves the processes to the scheduler.
     #[arg(long, conflicts_with = "cpus")]
     unpinned: bool,
+    /// What carries the backbone; a receiver at the source distributor does not hear one over NATS.
+    #[arg(long, default_value_t = Carrier::Multicast)]
+    backbone: Carrier,
+    /// The program for the backbone `nats`; `nats-server` is looked for in the PATH if this is not given.
+    #[arg(long, value_name = "FILE")]
+    nats_server: Option<PathBuf>,
     /// Further settings of all servers, as for their --set. They have the preset `throughput` of messaging without it.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -140,6 +148,7 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
         "CPU ns/update: publisher, servers, consumer",
         "runs",
     ];
+    args.check()?;
     let mut report = Report::new("no-fan-out", args.options.json, &heads);
     let mut direct = None;
     for (layout, cache) in args.ways() {
@@ -151,11 +160,11 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
     }
     let (items, late) = (args.items, args.late_ms);
     report.note(format!(
-        "{items} items, each watched once; updates of {NUMBERED_PAYLOAD_BYTES} bytes of payload, 11 of header. A rate is \
+        "Backbone: {}. {items} items, each watched once; updates of {NUMBERED_PAYLOAD_BYTES} bytes of payload, 11 of header. A rate is \
          sustained if every update left and came, in order, alone, and neither the publisher's p99 nor the end of the run was \
          more than {late} ms late. The publisher writes {} times a second. Found within {} %, confirmed by {} runs of {} s; \
          p50 and p99 are those of one update in 64.",
-        args.bursts, args.precision, args.options.runs, args.options.seconds
+        args.backbone, args.bursts, args.precision, args.options.runs, args.options.seconds
     ));
     report.print()
 }
@@ -174,8 +183,27 @@ impl NoFanOutArgs {
             pacing: Pacing::Sleep,
             cpus: None,
             unpinned: false,
+            backbone: Carrier::Multicast,
+            nats_server: None,
             set: Vec::new(),
         }
+    }
+
+    /// Whether the layouts can be measured over the backbone.
+    fn check(&self) -> Result<(), BenchError> {
+        if self.backbone == Carrier::Nats && self.layouts.contains(&Layout::SourceDistributor) {
+            let others = "direct, p2ps-lan and p2ps-pop";
+            return Err(BenchError::new(format!(
+                "--layouts {} is not measured over nats: choose among {others}",
+                Layout::SourceDistributor
+            )));
+        }
+        Ok(())
+    }
+
+    /// The server of NATS, if there is one.
+    fn nats_server(&self) -> Option<PathBuf> {
+        nats_server::find(self.nats_server.as_deref())
     }
 
     /// Where a part of a layout runs.

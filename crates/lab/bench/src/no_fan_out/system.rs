@@ -48,6 +48,7 @@ pub(super) struct System {
     server: Option<Process>,
     distributor: Option<Process>,
     publisher: Process,
+    _backbone: Backbone,
     runs: u32,
 }
 
@@ -75,7 +76,8 @@ impl System {
             .chain(caches)
             .map(|set| (*set).to_owned());
         let sets: Vec<String> = sets.chain(args.set.iter().cloned()).collect();
-        let backbone = Backbone::new(&sets)?;
+        let (cpu_of_nats, program) = (cpu(Part::SourceDistributor), args.nats_server());
+        let backbone = Backbone::over(args.backbone, &sets, cpu_of_nats, program.as_deref())?;
         let (mut distributor, mut server, mut pop) = (None, None, None);
         if layout != Layout::Direct {
             distributor = Some(dialling(&backbone, published, cpu(Part::SourceDistributor))?);
@@ -95,7 +97,7 @@ impl System {
             let own = ["--port".to_owned(), port.to_string()];
             Process::role("no-fan-out-consumer", &[&own[..], &items, &cpu(Part::Sink).args()].concat())?
         };
-        let mut system = System { sink, pop, server, distributor, publisher, runs: 0 };
+        let mut system = System { sink, pop, server, distributor, publisher, _backbone: backbone, runs: 0 };
         system.settle()?;
         Ok(system)
     }

@@ -42,6 +42,12 @@ config::section! {
         keep_alive_ms: u32 = 500, range 10..=60_000;
         /// A stream or link of which nothing was heard for so long is over. At least three times `keep_alive_ms`.
         timeout_ms: u32 = 3_000, range 100..=600_000;
+        /// A server of which nothing was heard for so long, though it was asked, is left for another one: more than a
+        /// busy server takes to answer. An attempt to connect has this time too, but 2 s at least.
+        server_timeout_ms: u32 = 2_000, range 300..=600_000;
+        /// Bytes that may wait in all links together, at most 134217728 of them in one. If they are more, the link with
+        /// the most of them ends.
+        links_waiting_bytes: u64 = 536_870_912, range 67_108_864..=1_099_511_627_776;
         /// Longest message of NATS that is made. Longer messages of the backbone go in pieces; if the server takes less,
         /// the pieces are as short as it wants them.
         packet_bytes: u32 = 65_536, range 1_024..=1_048_576;
@@ -51,6 +57,10 @@ config::section! {
 
 /// Bytes of the longest file with a secret.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
+/// The client of NATS asks a silent server so many times, and leaves it at the next one.
+const PINGS: u32 = 3;
+/// The least time for an attempt to connect.
+const CONNECT: Duration = Duration::from_secs(2);
 /// Packets that wait for the socket of NATS inside its client.
 const CLIENT_PACKETS: usize = 64;
 
@@ -116,6 +126,10 @@ impl NatsConfig {
         ways.into_iter().any(Option::is_some)
     }
 
+    fn server_timeout(&self) -> Duration {
+        Duration::from_millis(self.server_timeout_ms.into())
+    }
+
     pub(super) fn times(&self) -> Times {
         Times {
             keep_alive: Duration::from_millis(self.keep_alive_ms.into()),
@@ -138,8 +152,8 @@ impl NatsConfig {
             .require_tls(self.is_encrypted())
             .client_capacity(CLIENT_PACKETS)
             .read_buffer_capacity(u16::MAX)
-            .connection_timeout(Duration::from_secs(5))
-            .ping_interval(Duration::from_secs(5))
+            .connection_timeout(self.server_timeout().max(CONNECT))
+            .ping_interval(self.server_timeout() / PINGS)
             .max_reconnects(None)
             .reconnect_delay_callback(|attempts| {
                 Duration::from_millis(if attempts <= 1 { 0 } else { (20 << attempts.min(6)) as u64 })
@@ -154,7 +168,9 @@ impl NatsConfig {
             options = options.nkey(secret(file)?);
         }
         if let Some(file) = &self.credentials_file {
-            options = options.credentials(&secret(file)?).map_err(|error| format!("{file}: {error}"))?;
+            // Its last line counts only with the break behind it.
+            let text = secret(file)? + "\n";
+            options = options.credentials(&text).map_err(|error| format!("{file}: {error}"))?;
         }
         if let Some(file) = &self.ca_file {
             check_readable(file)?;

@@ -5,7 +5,7 @@ use market::p2ps::{SourceId, Topic};
 use net::{Ready, Registrar, Token};
 use units::{Nanos, Rng};
 
-use super::link::{Link, NO_ROOM, Over, Times};
+use super::link::{Link, NO_ROOM, OVERFULL, Over, Times, Waiting};
 use super::packet::{self, ASSEMBLED_BYTES_MAX, Body, Head, Kind, Packet, Subjects, reason};
 use super::socket::{ConnectionNews, Socket};
 use super::sources::{Found, Outcome, Sources};
@@ -36,6 +36,7 @@ struct State {
     sources: Sources,
     /// Links by the instance they lead to.
     links: BTreeMap<u64, InstanceLink>,
+    waiting: Waiting,
     next_run: u64,
     /// When it is asked again who publishes what is not heard.
     query_at: Nanos,
@@ -79,6 +80,7 @@ impl NatsInlet {
             next_subscription: DIRECTORY + 1,
             sources: Sources::default(),
             links: BTreeMap::new(),
+            waiting: Waiting::new(config.links_waiting_bytes),
             next_run: 1,
             query_at: Nanos::ZERO,
             over: Vec::new(),
@@ -299,7 +301,12 @@ impl Inlet for NatsInlet {
             InletCommand::Send { instance, bytes } => {
                 let sent = state.links.get_mut(&instance).map(|open| open.link.send(&bytes));
                 if let Some(Err(Over(reason))) = sent {
-                    state.end(now, instance, reason, events);
+                    return state.end(now, instance, reason, events);
+                }
+                let links = state.links.iter().map(|(instance, open)| (*instance, &open.link));
+                if let Some(fullest) = state.waiting.add(bytes.len(), links) {
+                    state.counters.carrier.links_overfull.inc();
+                    state.end(now, fullest, OVERFULL.to_owned(), events);
                 }
             }
         }

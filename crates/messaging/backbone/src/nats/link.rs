@@ -22,6 +22,8 @@ const REPORT_BYTES: usize = WINDOW_BYTES / 4;
 /// Bytes that wait for the window; a link whose peer takes nothing is over when there are more.
 pub(super) const WAITING_BYTES_MAX: usize = 128 << 20;
 
+/// What is said of a link that ends because all of them hold too much.
+pub(super) const OVERFULL: &str = "too much waits for peers that do not take it";
 /// What is said of a link that would take more memory than is left for messages in pieces.
 pub(super) const NO_ROOM: &str = "too many long messages are under way at a time";
 
@@ -31,6 +33,36 @@ pub(super) struct Over(pub(super) String);
 
 fn over(text: &str) -> Over {
     Over(text.to_owned())
+}
+
+/// The bound on what waits in all links of an end together.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    max: usize,
+    /// What waits, or more: it is counted anew when it comes to matter.
+    at_most: usize,
+}
+
+impl Waiting {
+    pub(super) fn new(max: u64) -> Waiting {
+        Waiting { max: usize::try_from(max).unwrap_or(usize::MAX), at_most: 0 }
+    }
+
+    /// Takes note that a link has been given so many bytes more. If all hold too much, returns the key of the one that
+    /// holds the most, which has to end.
+    pub(super) fn add<'l, K: Copy>(
+        &mut self,
+        bytes: usize,
+        links: impl Iterator<Item = (K, &'l Link)> + Clone,
+    ) -> Option<K> {
+        self.at_most += bytes;
+        if self.at_most <= self.max {
+            return None;
+        }
+        self.at_most = links.clone().map(|(_, link)| link.waiting()).sum();
+        let fullest = links.max_by_key(|(_, link)| link.waiting())?;
+        (self.at_most > self.max).then_some(fullest.0)
+    }
 }
 
 /// How long what takes.
@@ -106,6 +138,11 @@ impl Link {
         self.waiting_bytes += message.len();
         self.waiting.push_back(message.to_vec());
         Ok(())
+    }
+
+    /// Bytes that wait for the window.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// Bytes that the other end is not known to have.
@@ -242,6 +279,8 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use units::Rng;
 
     use super::super::packet;
@@ -295,6 +334,23 @@ mod tests {
             broken += u32::from(result.is_err());
         });
         assert!(broken > 100, "{broken}");
+    }
+
+    #[test]
+    fn when_all_links_hold_too_much_the_fullest_one_has_to_end() {
+        let (mut links, mut waiting) = (BTreeMap::new(), Waiting::new(1_000));
+        let mut send = |links: &mut BTreeMap<u32, Link>, to: u32, bytes: usize| {
+            let link = links.entry(to).or_insert_with(|| Link::new(Nanos(1), 1, 9));
+            link.send(&vec![0; bytes]).expect("there is room for one");
+            waiting.add(bytes, links.iter().map(|(key, link)| (*key, link)))
+        };
+        assert_eq!([(1, 300), (2, 500), (3, 200)].map(|(to, bytes)| send(&mut links, to, bytes)), [None; 3]);
+        assert_eq!(send(&mut links, 3, 1), Some(2), "not the one that was given the last message");
+        links.remove(&2);
+        assert_eq!(send(&mut links, 3, 499), None, "what has ended does not count");
+        // Nor does what was sent.
+        while links.get_mut(&3).and_then(|link| link.next_packet(Nanos(1), MAX)).is_some() {}
+        assert_eq!((send(&mut links, 1, 700), send(&mut links, 1, 1)), (None, Some(1)));
     }
 
     #[test]

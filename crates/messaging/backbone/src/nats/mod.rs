@@ -6,6 +6,7 @@
 //! | `packet` | bytes of packets, names of subjects (pure) |
 //! | `sources` | streams that are heard: who sends them, what is missing (pure) |
 //! | `link` | one end of a link: order, window, time-outs (pure) |
+//! | `choice`, `repeats` | which server is next, and what is said of errors that stay (pure) |
 //! | `socket` | the thread of NATS, and the rings to it |
 //! | `outlet`, `inlet` | the two sides of the backbone over these |
 //!
@@ -13,11 +14,13 @@
 //! leads to new images; a link on which one is missing breaks at both ends. So nothing is lost silently, whatever a
 //! server drops, and whichever of a cluster dies.
 
+mod choice;
 mod config;
 mod inlet;
 mod link;
 mod outlet;
 mod packet;
+mod repeats;
 mod socket;
 mod sources;
 

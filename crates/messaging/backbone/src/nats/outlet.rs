@@ -5,7 +5,7 @@ use market::distributor::PeerId;
 use net::{Ready, Registrar, Token};
 use units::{Nanos, Rng};
 
-use super::link::{Link, NO_ROOM, Over, Times};
+use super::link::{Link, NO_ROOM, OVERFULL, Over, Times, Waiting};
 use super::packet::{
     self, ASSEMBLED_BYTES_MAX, Body, HEAD_BYTES, Head, Kind, MESSAGE_BYTES_MAX, PIECE_HEAD_BYTES, Packet,
     RECORD_HEAD_BYTES, Subjects, append_record, piece_head, reason,
@@ -37,6 +37,7 @@ pub struct NatsOutlet {
     runs: u64,
     /// Links by the peer's origin.
     links: HashMap<u64, PeerLink>,
+    waiting: Waiting,
     peers: BTreeMap<PeerId, u64>,
     next_peer: u32,
     tick_at: Nanos,
@@ -155,6 +156,7 @@ impl NatsOutlet {
             dirty: Vec::new(),
             runs: 0,
             links: HashMap::new(),
+            waiting: Waiting::new(config.links_waiting_bytes),
             peers: BTreeMap::new(),
             next_peer: 0,
             tick_at: Nanos::ZERO,
@@ -274,6 +276,15 @@ impl NatsOutlet {
         self.socket.publish(&self.subjects.inbox(to), [&head, reason(text).as_bytes()]);
     }
 
+    /// Others are not to suffer from a peer that takes nothing.
+    #[cold]
+    fn end_overfull(&mut self, origin: u64) {
+        let Some(run) = self.links.get(&origin).map(|open| open.link.run()) else { return };
+        self.counters.carrier.links_overfull.inc();
+        self.say_over((origin, run), OVERFULL);
+        self.close(origin, OVERFULL);
+    }
+
     fn close(&mut self, origin: u64, reason: &str) {
         if let Some(open) = self.links.remove(&origin) {
             self.counters.carrier.links_closed.inc();
@@ -369,7 +380,11 @@ impl Outlet for NatsOutlet {
         if let Err(Over(reason)) = open.link.send(bytes) {
             let run = open.link.run();
             self.say_over((origin, run), &reason);
-            self.close(origin, &reason);
+            return self.close(origin, &reason);
+        }
+        let links = self.links.iter().map(|(origin, open)| (*origin, &open.link));
+        if let Some(fullest) = self.waiting.add(bytes.len(), links) {
+            self.end_overfull(fullest);
         }
     }
 

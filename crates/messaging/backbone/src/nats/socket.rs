@@ -14,17 +14,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, Event, Subscriber};
+use async_nats::{Client, Event, ReconnectToServer, Subscriber};
 use counters::table::{NatsCarrier, NatsConnection};
 use futures_util::{FutureExt, StreamExt};
 use net::ring::{Consumer, Producer, PushError, ring};
-use net::{Registrar, Token, Waker};
+use net::{Registrar, Token, Waker, clock};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle as Task;
 use tokio::time::{sleep, timeout};
 
 use super::NatsCounters;
+use super::choice::Choice;
 use super::config::NatsConfig;
+use super::repeats::Repeats;
 use crate::Notice;
 
 /// Room in the ring to NATS, and in that from it.
@@ -84,8 +86,8 @@ struct Shared {
     /// What the thread of the data wants to hear, and not any more.
     asked: Mutex<Vec<Asked>>,
     notices: Mutex<Vec<Notice>>,
-    /// The last error that comes again with each attempt.
-    last_error: Mutex<String>,
+    /// Errors that come again with each attempt.
+    repeats: Mutex<Repeats>,
     /// As configured, for what operators are told.
     servers: String,
     /// Something was asked or published, or it is over.
@@ -150,7 +152,7 @@ impl Socket {
             payload_max: AtomicUsize::new(usize::MAX),
             asked: Mutex::default(),
             notices: Mutex::new(config.exposed_files()),
-            last_error: Mutex::default(),
+            repeats: Mutex::default(),
             servers: config.servers.join(", "),
             news: Notify::new(),
             refused: Notify::new(),
@@ -332,25 +334,21 @@ impl Shared {
         self.nudge();
     }
 
-    /// Reports an error that comes again with each attempt: once for each connection that was lost.
-    fn report_once(&self, text: String) {
-        let mut last = lock(&self.last_error);
-        if *last != text {
-            last.clone_from(&text);
-            drop(last);
-            self.report(true, text);
-        }
+    /// Reports an error that may come again with each attempt.
+    fn report_now_and_then(&self, text: String) {
+        let admitted = lock(&self.repeats).admit(clock::monotonic(), text);
+        admitted.into_iter().for_each(|text| self.report(true, text));
     }
 
-    fn set_connected(&self, is_connected: bool) {
+    /// `server` is asked which one it is.
+    fn set_connected(&self, is_connected: bool, server: impl FnOnce() -> String) {
         if self.is_connected.load(Relaxed) == is_connected {
             return;
         }
         self.counters.connected.set(is_connected.into());
         if is_connected {
             self.counters.connects.inc();
-            self.report(false, "connected to NATS".to_owned());
-            lock(&self.last_error).clear();
+            self.report(false, format!("connected to {}", server()));
         } else {
             self.breaks.fetch_add(1, Release);
             self.report(true, "the connection to NATS is broken; another server is tried".to_owned());
@@ -365,12 +363,13 @@ impl Shared {
             Event::Connected | Event::Disconnected => self.news.notify_one(),
             Event::ServerError(error) => {
                 self.counters.errors.inc();
-                self.report(true, format!("the server of NATS says: {error}{}", advice(&error.to_string())));
+                let advice = advice(&error.to_string());
+                self.report_now_and_then(format!("the server of NATS says: {error}{advice}"));
             }
             Event::ClientError(error) => {
                 self.counters.errors.inc();
                 let (text, advice) = (error.to_string(), advice(&error.to_string()));
-                self.report_once(format!("NATS at {}: {text}{advice}", self.servers));
+                self.report_now_and_then(format!("NATS at {}: {text}{advice}", self.servers));
                 if !advice.is_empty() {
                     self.refused.notify_one();
                 }
@@ -425,7 +424,7 @@ impl Pump {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime,
                 Err(error) => {
-                    self.shared.report_once(format!("NATS cannot be spoken with: {error}"));
+                    self.shared.report_now_and_then(format!("NATS cannot be spoken with: {error}"));
                     std::thread::sleep(RETRY);
                     continue;
                 }
@@ -441,7 +440,7 @@ impl Pump {
                 () = self.serve(&client) => {}
                 () = shared.overdue() => {}
             }
-            self.shared.set_connected(false);
+            self.shared.set_connected(false, String::new);
             self.heard
                 .values_mut()
                 .for_each(|(_, task)| task.take().into_iter().for_each(|task| task.abort()));
@@ -467,7 +466,8 @@ impl Pump {
                 self.shared.counters.errors.inc();
                 let advice = advice(&text);
                 let servers = &self.shared.servers;
-                self.shared.report_once(format!("cannot connect to NATS at {servers}: {text}{advice}"));
+                self.shared
+                    .report_now_and_then(format!("cannot connect to NATS at {servers}: {text}{advice}"));
                 None
             }
         }
@@ -480,16 +480,19 @@ impl Pump {
             let shared = shared.clone();
             async move { shared.on_event(&event) }
         });
+        let choice = Mutex::new(Choice::new(clock::seed()));
+        let options = options.reconnect_to_server_callback(move |servers, _| {
+            let next = lock(&choice).next(&servers);
+            // Without a delay of its own it waits longer from one attempt to the next.
+            std::future::ready(next.map(|addr| ReconnectToServer { addr, delay: None }))
+        });
         // An order to begin anew was about the connection before.
         let _ = self.shared.refused.notified().now_or_never();
         let connecting = options.connect(addresses);
         tokio::select! {
             result = connecting => {
                 let client = result.map_err(|error| in_full(&error))?;
-                let info = client.server_info();
                 self.take_payload_max(&client)?;
-                let text = format!("NATS {} at {}:{}", info.version, info.host, info.port);
-                self.shared.report(false, text);
                 self.connects = client.statistics().connects.load(Relaxed);
                 Ok(Some(client))
             }
@@ -548,9 +551,13 @@ impl Pump {
     fn look(&mut self, client: &Client) {
         let connects = client.statistics().connects.load(Relaxed);
         if std::mem::replace(&mut self.connects, connects) != connects {
-            self.shared.set_connected(false);
+            self.shared.set_connected(false, String::new);
         }
-        self.shared.set_connected(client.connection_state() == State::Connected);
+        let server = || {
+            let info = client.server_info();
+            format!("NATS {} at {}:{}", info.version, info.host, info.port)
+        };
+        self.shared.set_connected(client.connection_state() == State::Connected, server);
     }
 
     /// Wakes the thread of the data if it waits for room.
