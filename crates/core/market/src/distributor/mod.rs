@@ -51,7 +51,7 @@ mod publication;
 mod published;
 mod recall;
 mod requests;
-mod saved;
+pub mod saved;
 mod service;
 mod services;
 mod sink;
@@ -77,7 +77,6 @@ pub use self::errors::{LinkError, ProviderError};
 pub use self::ledger::{DistributorLedger, ProviderLedger, PublishedLedger};
 pub use self::notices::{DictionaryDifference, PeerNotice, ProviderNotice, RefusedService};
 pub use self::provider::{DialSpec, DialStage, DialledStatus};
-pub use self::saved::NotSaved;
 pub use self::sink::DistributorSink;
 pub use self::spoilt_items::SpoiltItem;
 

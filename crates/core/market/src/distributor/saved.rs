@@ -21,81 +21,75 @@ const TEXT: &str = "saved by an earlier run: no provider has published the item 
 /// The provider that stands for saved images, in status pages while they are given back.
 const USER: &str = "saved images";
 
-/// Saving.
-impl Distributor {
-    /// The services whose images are saved, as a directory: those that providers publish. Items of others are asked for anyway.
-    /// `None` if there is none.
-    #[must_use]
-    pub fn saved_directory(&self) -> Option<Vec<u8>> {
-        let published = self.items.suppliers.services.values();
-        let published = published.filter(|s| s.requested().is_none() && !s.is_withdrawn());
-        let mut services: Vec<_> = published.map(|s| s.definition.clone()).collect();
-        for service in &mut services {
-            service.state.up = false;
-        }
-        let refresh = DirectoryRefresh::publish(DIRECTORY_STREAM_ID, Filter::ALL, &services).ok()?;
-        if services.is_empty() { None } else { refresh.to_vec().ok() }
+/// The services whose images are saved, as a directory: those that providers publish. Items of others are asked for anyway.
+/// `None` if there is none.
+#[must_use]
+pub fn directory(core: &Distributor) -> Option<Vec<u8>> {
+    let published = core.items.suppliers.services.values();
+    let published = published.filter(|s| s.requested().is_none() && !s.is_withdrawn());
+    let mut services: Vec<_> = published.map(|s| s.definition.clone()).collect();
+    for service in &mut services {
+        service.state.up = false;
     }
+    let refresh = DirectoryRefresh::publish(DIRECTORY_STREAM_ID, Filter::ALL, &services).ok()?;
+    if services.is_empty() { None } else { refresh.to_vec().ok() }
+}
 
-    /// Gives `each` the images of the items of a portion of the table, as whole messages: those from the place `from` on,
-    /// until there were so many places or so many bytes. Returns where the next portion begins; `None` behind the last.
-    pub fn saved_items(
-        &mut self,
-        from: usize,
-        (places, bytes): (usize, usize),
-        mut each: impl FnMut(&[u8]),
-    ) -> Option<usize> {
-        let (mut written, encoding) = (0, &mut self.encoding);
-        let end = self.items.table.end();
-        for place in from..end.min(from.saturating_add(places)) {
-            if written >= bytes {
-                return Some(place);
-            }
-            let stream_id = i32::try_from(place).ok()?.checked_add(FIRST_STREAM_ID)?;
-            self.items.with_published_image(place, |image| {
-                let Ok(mut image) = RefreshMsg::parse(image) else { return };
-                image.stream_id = stream_id;
-                image.state.data = DataState::Suspect;
-                image.state.text = TEXT.as_bytes();
-                let Ok(message) = encoding.try_encode(|w| image.encode(w)) else { return };
-                written += message.len();
-                each(message);
-            });
+/// Gives `each` the images of the items of a portion of the table, as whole messages: those from the place `from` on,
+/// until there were so many places or so many bytes. Returns where the next portion begins; `None` behind the last.
+pub fn items(
+    core: &mut Distributor,
+    from: usize,
+    (places, bytes): (usize, usize),
+    mut each: impl FnMut(&[u8]),
+) -> Option<usize> {
+    let (mut written, encoding) = (0, &mut core.encoding);
+    let end = core.items.table.end();
+    for place in from..end.min(from.saturating_add(places)) {
+        if written >= bytes {
+            return Some(place);
         }
-        Some(from.saturating_add(places)).filter(|next| *next < end)
+        let stream_id = i32::try_from(place).ok()?.checked_add(FIRST_STREAM_ID)?;
+        core.items.with_published_image(place, |image| {
+            let Ok(mut image) = RefreshMsg::parse(image) else { return };
+            image.stream_id = stream_id;
+            image.state.data = DataState::Suspect;
+            image.state.text = TEXT.as_bytes();
+            let Ok(message) = encoding.try_encode(|w| image.encode(w)) else { return };
+            written += message.len();
+            each(message);
+        });
+    }
+    Some(from.saturating_add(places)).filter(|next| *next < end)
+}
+
+/// Saved images are given back from now on, by [`give_back`], as if a provider of that number had logged in. [`end`] is its
+/// end.
+pub fn begin(core: &mut Distributor, provider: ProviderId) {
+    let known = Provider { user: Some(USER.to_owned()), ..Provider::default() };
+    core.items.suppliers.providers.insert(provider, known);
+}
+
+/// A saved message.
+///
+/// # Errors
+/// It is none that is saved; nothing of it is taken.
+pub fn give_back(
+    core: &mut Distributor,
+    now: Nanos,
+    provider: ProviderId,
+    bytes: &[u8],
+    sink: &mut impl DistributorSink,
+) -> Result<(), NotSaved> {
+    match Msg::parse(bytes) {
+        Ok(Msg::Refresh(_)) => core.on_provider_message(now, provider, bytes, sink).map_err(|_| NotSaved),
+        _ => Err(NotSaved),
     }
 }
 
-/// Giving one back.
-impl Distributor {
-    /// Saved images are given back from now on, by [`Distributor::restore_message`], as if a provider of that number had
-    /// logged in. [`Distributor::end_restore`] is its end.
-    pub fn begin_restore(&mut self, provider: ProviderId) {
-        let known = Provider { user: Some(USER.to_owned()), ..Provider::default() };
-        self.items.suppliers.providers.insert(provider, known);
-    }
-
-    /// A saved message.
-    ///
-    /// # Errors
-    /// It is none that is saved; nothing of it is taken.
-    pub fn restore_message(
-        &mut self,
-        now: Nanos,
-        provider: ProviderId,
-        bytes: &[u8],
-        sink: &mut impl DistributorSink,
-    ) -> Result<(), NotSaved> {
-        match Msg::parse(bytes) {
-            Ok(Msg::Refresh(_)) => self.on_provider_message(now, provider, bytes, sink).map_err(|_| NotSaved),
-            _ => Err(NotSaved),
-        }
-    }
-
-    /// All has been given back.
-    pub fn end_restore(&mut self, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
-        self.provider_gone(now, provider, TEXT, sink);
-    }
+/// All has been given back.
+pub fn end(core: &mut Distributor, now: Nanos, provider: ProviderId, sink: &mut impl DistributorSink) {
+    core.provider_gone(now, provider, TEXT, sink);
 }
 
 /// A message that is never saved.

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use counters::Registry;
 use counters::table::SavedImages as Counters;
-use market::distributor::{Distributor, DistributorSink, ProviderId};
+use market::distributor::{Distributor, DistributorSink, ProviderId, saved};
 use tracing::{info, warn};
 use units::Nanos;
 
@@ -136,7 +136,7 @@ impl SavedImages {
     fn restore_portion(&mut self, now: Nanos, core: &mut Distributor, sink: &mut impl DistributorSink) {
         let Some(restore) = &mut self.restore else { return };
         if !std::mem::replace(&mut restore.has_begun, true) {
-            core.begin_restore(PROVIDER);
+            saved::begin(core, PROVIDER);
         }
         let (mut messages, mut bytes) = RESTORED_PER_TURN;
         while messages > 0 && bytes > 0 {
@@ -146,7 +146,7 @@ impl SavedImages {
                     if let Err(error) = end {
                         warn!(%error, "the rest of the saved images is lost");
                     }
-                    core.end_restore(now, PROVIDER, sink);
+                    saved::end(core, now, PROVIDER, sink);
                     let (restored, refused) = (restore.restored, restore.refused);
                     info!(
                         messages = restored,
@@ -159,7 +159,7 @@ impl SavedImages {
                 }
             };
             (messages, bytes) = (messages - 1, bytes.saturating_sub(message.len()));
-            match core.restore_message(now, PROVIDER, message, sink) {
+            match saved::give_back(core, now, PROVIDER, message, sink) {
                 Ok(()) => restore.restored += 1,
                 Err(error) => {
                     if restore.refused == 0 {
@@ -175,7 +175,7 @@ impl SavedImages {
         let state = std::mem::replace(&mut self.state, State::Until(now + self.interval));
         let (begun_at, mut next, pending, mut messages) = match state {
             State::Until(_) => {
-                let directory = core.saved_directory();
+                let directory = saved::directory(core);
                 if directory.is_none() && !self.had_items {
                     return;
                 }
@@ -194,7 +194,7 @@ impl SavedImages {
             order = Some(match next {
                 Some(from) => {
                     let mut chunk = self.writer.room();
-                    next = core.saved_items(from, PORTION, |message| {
+                    next = saved::items(core, from, PORTION, |message| {
                         messages += 1;
                         put(&mut chunk, message);
                     });

@@ -1,16 +1,17 @@
 //! What a later run has of an earlier one.
 
 use super::*;
+use crate::distributor::saved;
 
 const SAVED: ProviderId = ProviderId(u32::MAX);
 const ANY: (usize, usize) = (usize::MAX, usize::MAX);
 
 impl Bench {
     fn saved(&mut self, portion: (usize, usize)) -> Vec<Vec<u8>> {
-        let mut messages: Vec<Vec<u8>> = self.core.saved_directory().into_iter().collect();
+        let mut messages: Vec<Vec<u8>> = saved::directory(&self.core).into_iter().collect();
         let mut next = Some(0);
         while let Some(from) = next {
-            next = self.core.saved_items(from, portion, |message| messages.push(message.to_vec()));
+            next = saved::items(&mut self.core, from, portion, |message| messages.push(message.to_vec()));
         }
         messages
     }
@@ -18,12 +19,12 @@ impl Bench {
     /// A new run that was given what was saved, with a peer.
     fn restored(messages: &[Vec<u8>]) -> Bench {
         let mut bench = Bench::new(DistributorConfig::default());
-        bench.core.begin_restore(SAVED);
+        saved::begin(&mut bench.core, SAVED);
         for message in messages {
-            let given = bench.core.restore_message(T0, SAVED, message, &mut bench.log);
+            let given = saved::give_back(&mut bench.core, T0, SAVED, message, &mut bench.log);
             assert_eq!(given, Ok(()));
         }
-        bench.core.end_restore(T0, SAVED, &mut bench.log);
+        saved::end(&mut bench.core, T0, SAVED, &mut bench.log);
         bench.core.on_wakeup(T0, &mut bench.log);
         bench.core.on_peer_connected(PEER);
         bench.peer(T0, &LinkUp::Hello { peer: 1, name: b"test" });
@@ -72,11 +73,11 @@ fn a_provider_that_was_there_first_is_not_disturbed() {
     bench.interest(T0, "A");
     bench.provider(T0, PROVIDER, &refresh(-5, "A", &[(22, 100)]));
     bench.log.take();
-    bench.core.begin_restore(SAVED);
+    saved::begin(&mut bench.core, SAVED);
     for message in &messages {
-        assert_eq!(bench.core.restore_message(T0, SAVED, message, &mut bench.log), Ok(()));
+        assert_eq!(saved::give_back(&mut bench.core, T0, SAVED, message, &mut bench.log), Ok(()));
     }
-    bench.core.end_restore(T0, SAVED, &mut bench.log);
+    saved::end(&mut bench.core, T0, SAVED, &mut bench.log);
     bench.core.on_wakeup(T0, &mut bench.log);
     let told: Vec<String> = bench.log.take().into_iter().filter(|line| line.contains("item 1")).collect();
     assert_eq!(told, [""; 0]);
@@ -91,9 +92,9 @@ fn portions_have_every_item_once_and_are_bounded() {
     assert_eq!(bench.saved((1, usize::MAX)), whole);
     assert_eq!(bench.saved((3, 1)), whole);
     let mut messages = 0;
-    assert_eq!(bench.core.saved_items(0, (2, usize::MAX), |_| messages += 1), Some(2));
-    assert_eq!(bench.core.saved_items(2, (usize::MAX, 1), |_| messages += 1), Some(3));
-    assert_eq!(bench.core.saved_items(3, (2, usize::MAX), |_| messages += 1), None);
+    assert_eq!(saved::items(&mut bench.core, 0, (2, usize::MAX), |_| messages += 1), Some(2));
+    assert_eq!(saved::items(&mut bench.core, 2, (usize::MAX, 1), |_| messages += 1), Some(3));
+    assert_eq!(saved::items(&mut bench.core, 3, (2, usize::MAX), |_| messages += 1), None);
     assert_eq!(messages, 5);
 }
 
@@ -108,15 +109,15 @@ fn what_is_withdrawn_or_asked_for_is_not_saved() {
 fn other_messages_are_refused_and_nothing_is_lost_by_them() {
     let messages = published().saved(ANY);
     let mut bench = Bench::new(DistributorConfig::default());
-    bench.core.begin_restore(SAVED);
+    saved::begin(&mut bench.core, SAVED);
     let login = LoginRequest::consumer(b"me").to_vec().expect("legal");
     for wrong in [&b""[..], b"abc", &login, &update(-5, None, &[(22, 101)])] {
-        assert_eq!(bench.core.restore_message(T0, SAVED, wrong, &mut bench.log), Err(NotSaved));
+        assert_eq!(saved::give_back(&mut bench.core, T0, SAVED, wrong, &mut bench.log), Err(saved::NotSaved));
     }
     for message in &messages {
-        assert_eq!(bench.core.restore_message(T0, SAVED, message, &mut bench.log), Ok(()));
+        assert_eq!(saved::give_back(&mut bench.core, T0, SAVED, message, &mut bench.log), Ok(()));
         for end in 0..message.len() {
-            _ = bench.core.restore_message(T0, SAVED, &message[..end], &mut bench.log);
+            _ = saved::give_back(&mut bench.core, T0, SAVED, &message[..end], &mut bench.log);
         }
     }
     assert_eq!(bench.core.item_count(), 5);
