@@ -44,6 +44,7 @@ MEMORY = '/dev/shm'
 WINDOW_S, WELL_S = 1.0, 0.3
 EARLIEST_S = 0.3
 LOOK_S = 0.005
+AHEAD_S = 0.05
 # After so many tries in a row in which nothing flows again, a case is not tried further.
 VAIN_MAX = 3
 
@@ -235,9 +236,13 @@ class Try:
         for consumer in rig.consumers:
             consumer.mark(time.monotonic())
         self.at = rig.fault.inject(victims)
-        # Consumers may notice the end of a process before this one does.
+        # Consumers may notice the end of a process before this one does. What came long before is of something else.
         told = [look.first_event[0] for each in concerned if (look := each.look()).first_event]
-        self.at = min([self.at, *told])
+        if told and self.at - min(told) > AHEAD_S:
+            for consumer in rig.consumers:
+                consumer.mark(self.at)
+        else:
+            self.at = min([self.at, *told])
         self.repaired_at = None
         try:
             self._watch(rig, victims, concerned)
