@@ -44,5 +44,12 @@ mod queue;
 mod server;
 mod world;
 
+/// Parts for simulators of more than these cores.
+pub mod parts {
+    pub use crate::out::{DistributorOut, FromDistributor, FromServer, STAMP_BYTES, ServerOut};
+    pub use crate::queue::Queue;
+    pub use crate::server::Server;
+}
+
 pub use overload::{Overload, SlowServer};
 pub use world::{Faults, World};
