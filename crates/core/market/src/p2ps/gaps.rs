@@ -143,7 +143,10 @@ impl Instances {
             return Ok(());
         }
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
-            Some(concerned) => {
+            Some(mut concerned) => {
+                if units::planted(units::Bug::GapUnsaid) {
+                    concerned.clear();
+                }
                 for index in concerned {
                     items.settle(index, sink);
                     items.resynchronise(now, index, (last, LOST), sink);

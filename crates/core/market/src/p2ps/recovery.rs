@@ -155,7 +155,8 @@ impl WatchedItems {
             if !item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
                 continue;
             }
-            if self.table[index].life.phase() == Phase::Requested {
+            let is_asked = self.table[index].life.phase() == Phase::Requested;
+            if is_asked && !units::planted(units::Bug::GivesUpTooSoon) {
                 // Its image is on its way. If the item were given up now and asked for again before that comes, it would be
                 // taken for the answer to the new request, though nothing of the item was on the stream in between.
                 let until = now + self.config.item_linger.max(LOOKS_AGAIN);
