@@ -59,6 +59,7 @@ step "rings (Miri)" miri
 SHM_KILLS=$kills step "shared memory under kill -9" tests -p tickcast-net --test shm_kill -- --nocapture
 export FROM=$from
 RUNS=$runs step "source distributor and P2PS under faults" tests -p tickcast-sim
+RUNS=$((runs * 100)) step "whole topologies under faults" tests -p tickcast-topology --test topology
 RUNS=$((runs * 10)) step "reliable transports under faults" tests -p tickcast-lbt --test sim --test fuzz
 RUNS=$runs TOPICS=10000 step "whole contexts under faults" tests -p tickcast-messaging --test world -- --nocapture
 step "processes in every language" processes

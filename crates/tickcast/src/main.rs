@@ -36,6 +36,9 @@ use clap::Parser;
 
 use crate::failure::Failure;
 
+/// Rules of the system may be left out in tests, and nowhere else.
+const _: () = assert!(!units::CAN_BE_PLANTED, "the program is not built with the feature planted-bugs");
+
 fn main() -> ExitCode {
     match command::run(cli::Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,

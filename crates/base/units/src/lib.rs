@@ -28,6 +28,7 @@
 //! | [`Sqn`] | a sequence number that wraps, with the order of serial numbers (RFC 1982) |
 //! | [`Rng`] | random numbers that follow from a seed; not for keys |
 //! | [`RecentMap`] | a map that remembers what it found last |
+//! | [`planted`] | rules that a test of a simulator leaves out; never in a program |
 //! | [`reserve_for_push`] | how a large table grows without copying itself |
 //!
 //! Nothing here reads a clock or an environment. Times and seeds are arguments, so that every crate above can be
@@ -36,6 +37,7 @@
 mod deadlines;
 mod growth;
 mod nanos;
+mod planted;
 mod recent;
 mod rng;
 mod serial;
@@ -43,6 +45,9 @@ mod serial;
 pub use deadlines::Deadlines;
 pub use growth::{places_to_reserve, reserve_for_push};
 pub use nanos::Nanos;
+#[cfg(feature = "planted-bugs")]
+pub use planted::plant;
+pub use planted::{Bug, CAN_BE_PLANTED, planted};
 pub use recent::RecentMap;
 pub use rng::Rng;
 pub use serial::Sqn;

@@ -47,6 +47,13 @@ mod queue;
 mod server;
 mod world;
 
+/// Parts for simulators of more than these cores.
+pub mod parts {
+    pub use crate::out::{DistributorOut, FromDistributor, FromServer, STAMP_BYTES, ServerOut};
+    pub use crate::queue::Queue;
+    pub use crate::server::Server;
+}
+
 pub use overload::{Overload, SlowServer};
 pub use pair::{Pair, PairFaults, Side};
 pub use world::{Faults, World};

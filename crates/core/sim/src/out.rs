@@ -7,21 +7,29 @@ use market::distributor::{DistributorSink, PeerId, PeerNotice, ProviderError, Pr
 use market::p2ps::{ClientId, ServerNotice, ServerSink, SourceId, UpstreamSink, Watcher};
 
 /// What a distributor wants sent.
-pub(crate) enum FromDistributor {
-    Open(u16),
+#[derive(Debug)]
+pub enum FromDistributor {
+    /// A service is published from now on: its id and name.
+    Open(u16, String),
+    /// It is published no longer.
     Close(u16),
+    /// A message of the stream of a service, or of the directory.
     Stream(Option<u16>, Vec<u8>),
+    /// A message over a link.
     Peer(PeerId, Vec<u8>),
+    /// A message for a provider.
     Provider(ProviderId, Vec<u8>),
+    /// A server is too slow.
     Notice(PeerId, PeerNotice),
 }
 
-#[derive(Default)]
-pub(crate) struct DistributorOut(pub(crate) Vec<FromDistributor>);
+/// The sink of a distributor: what it decides, in order.
+#[derive(Debug, Default)]
+pub struct DistributorOut(pub Vec<FromDistributor>);
 
 impl DistributorSink for DistributorOut {
-    fn open_stream(&mut self, service: u16, _: &str) {
-        self.0.push(FromDistributor::Open(service));
+    fn open_stream(&mut self, service: u16, name: &str) {
+        self.0.push(FromDistributor::Open(service, name.to_owned()));
     }
     fn close_stream(&mut self, service: u16) {
         self.0.push(FromDistributor::Close(service));
@@ -45,6 +53,11 @@ impl DistributorSink for DistributorOut {
         self.0.push(FromDistributor::Provider(provider, msg.to_vec()));
     }
     fn notice(&mut self, provider: ProviderId, notice: &ProviderNotice<'_>) {
+        use ProviderNotice::{LeavesService, SharesService};
+        // A provider may be back before it is seen that it was gone.
+        if matches!(notice, SharesService { .. } | LeavesService { .. }) {
+            return;
+        }
         panic!("nothing is wrong with provider {}, but: {notice}", provider.0);
     }
     fn peer_notice(&mut self, peer: PeerId, _: &str, notice: &PeerNotice) {
@@ -58,71 +71,83 @@ impl DistributorSink for DistributorOut {
     }
 }
 
-/// So much is added to each update.
-pub(crate) const STAMP_BYTES: usize = HopPart::DISTRIBUTOR_BYTES;
+/// So much is added to each update on its way out: the distributor is to be configured so.
+pub const STAMP_BYTES: usize = HopPart::DISTRIBUTOR_BYTES;
 /// Of one clock that stands still.
 const STAMPS: HopTimes = HopTimes { distributor: Passage { came: 1, left: 2 }, relay: None };
 
 /// What a server wants sent or joined.
-pub(crate) enum FromServer {
+#[derive(Debug)]
+pub enum FromServer {
+    /// A message for a client.
     Client(ClientId, Vec<u8>),
-    Subscribe(bool),
+    /// The topic of a service is to be joined.
+    Subscribe(String),
+    /// It is to be left.
+    Unsubscribe(String),
+    /// A link to an instance is to be opened.
     Connect(u64),
+    /// A link is to be closed.
     Disconnect(u64),
+    /// A message over a link.
     Link(u64, Vec<u8>),
+    /// All of a round was sent to a client.
     RoundEnds(ClientId),
 }
 
-/// The second field says that no client has room now, the third names those that read too slowly, the fourth says that one
-/// thing is done at a time.
-#[derive(Default)]
-pub(crate) struct ServerOut(
-    pub(crate) Vec<FromServer>,
-    pub(crate) bool,
-    pub(crate) BTreeSet<ClientId>,
-    pub(crate) bool,
-);
+/// The sink of a server: what it decides, in order, and what it is told of its clients.
+#[derive(Debug, Default)]
+pub struct ServerOut {
+    /// What it decides.
+    pub decisions: Vec<FromServer>,
+    /// No client has room now.
+    pub lags: bool,
+    /// Clients that read too slowly.
+    pub slow: BTreeSet<ClientId>,
+    /// One thing is done for a client at a time.
+    pub is_busy: bool,
+}
 
 impl ServerSink for ServerOut {
     fn send(&mut self, client: ClientId, msg: &[u8]) {
-        self.0.push(FromServer::Client(client, msg.to_vec()));
+        self.decisions.push(FromServer::Client(client, msg.to_vec()));
     }
     fn fan_out(&mut self, watchers: &[Watcher], msg: &[u8]) {
         for watcher in watchers {
             let mut bytes = msg.to_vec();
             rwf::set_stream_id(&mut bytes, watcher.stream_id).expect("a whole message");
-            self.0.push(FromServer::Client(watcher.client, bytes));
+            self.decisions.push(FromServer::Client(watcher.client, bytes));
         }
     }
     fn fan_out_update(&mut self, watchers: &[Watcher], msg: &[u8], refused: &mut Vec<Watcher>) {
-        let is_slow = |watcher: &&Watcher| self.2.contains(&watcher.client);
+        let is_slow = |watcher: &&Watcher| self.slow.contains(&watcher.client);
         let (slow, fast): (Vec<Watcher>, Vec<Watcher>) = watchers.iter().partition(is_slow);
         refused.extend(slow);
         self.fan_out(&fast, msg);
     }
     fn lags(&mut self, client: ClientId) -> bool {
-        self.1 || self.2.contains(&client)
+        self.lags || self.slow.contains(&client)
     }
     fn admits_more(&mut self, _: ClientId) -> bool {
-        !self.3
+        !self.is_busy
     }
     fn end_round(&mut self, client: ClientId) {
-        self.0.push(FromServer::RoundEnds(client));
+        self.decisions.push(FromServer::RoundEnds(client));
     }
 }
 
 impl UpstreamSink for ServerOut {
-    fn subscribe(&mut self, _: &str) {
-        self.0.push(FromServer::Subscribe(true));
+    fn subscribe(&mut self, service: &str) {
+        self.decisions.push(FromServer::Subscribe(service.to_owned()));
     }
-    fn unsubscribe(&mut self, _: &str) {
-        self.0.push(FromServer::Subscribe(false));
+    fn unsubscribe(&mut self, service: &str) {
+        self.decisions.push(FromServer::Unsubscribe(service.to_owned()));
     }
     fn connect(&mut self, instance: u64, _: SourceId) {
-        self.0.push(FromServer::Connect(instance));
+        self.decisions.push(FromServer::Connect(instance));
     }
     fn disconnect_link(&mut self, instance: u64) {
-        self.0.push(FromServer::Disconnect(instance));
+        self.decisions.push(FromServer::Disconnect(instance));
     }
     fn notice(&mut self, notice: &ServerNotice<'_>) {
         use ServerNotice::{HeardAgain, Lost, Silent};
@@ -135,6 +160,6 @@ impl UpstreamSink for ServerOut {
     fn to_instance(&mut self, instance: u64, msg: &LinkUp<'_>) {
         let mut bytes = Vec::new();
         msg.encode(&mut bytes);
-        self.0.push(FromServer::Link(instance, bytes));
+        self.decisions.push(FromServer::Link(instance, bytes));
     }
 }

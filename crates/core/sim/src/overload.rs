@@ -296,7 +296,7 @@ impl Overload {
                     self.servers[peer as usize].link.push_back(bytes);
                 }
                 FromDistributor::Notice(PeerId(peer), notice) => self.notices.push((peer as usize, notice)),
-                FromDistributor::Open(_) | FromDistributor::Close(_) | FromDistributor::Provider(..) => {}
+                FromDistributor::Open(..) | FromDistributor::Close(_) | FromDistributor::Provider(..) => {}
             }
         }
     }
@@ -309,13 +309,13 @@ impl Overload {
 
     fn carry_out(&mut self, at: usize, out: ServerOut) {
         let (peer, instance) = (PeerId(at as u32), self.instance);
-        for decision in out.0 {
+        for decision in out.decisions {
             match decision {
                 FromServer::Client(_, bytes) => {
                     let answers = self.servers[at].consumer.on_message(&bytes);
                     self.client_says(at, answers);
                 }
-                FromServer::Subscribe(true) if !self.servers[at].subscribed => {
+                FromServer::Subscribe(_) if !self.servers[at].subscribed => {
                     self.servers[at].subscribed = true;
                     self.with_server(at, |core, now, out| {
                         core.on_source(now, STREAM, Topic::Service(SERVICE), instance, out);
@@ -328,6 +328,7 @@ impl Overload {
                 }
                 FromServer::Link(_, bytes) if self.servers[at].is_linked => self.link_says(peer, &bytes),
                 FromServer::Subscribe(_)
+                | FromServer::Unsubscribe(_)
                 | FromServer::Disconnect(_)
                 | FromServer::Link(..)
                 | FromServer::RoundEnds(_) => {}

@@ -500,7 +500,7 @@ impl Pair {
         let instance = self.sides[side].core.instance();
         for decision in out.0 {
             match decision {
-                FromDistributor::Open(service) => {
+                FromDistributor::Open(service, _) => {
                     self.sides[side].topics.insert(Some(service));
                     let topic = Some(service);
                     self.later(Duration::from_millis(50), Event::Found { side, instance, topic });
@@ -532,15 +532,16 @@ impl Pair {
     fn with_server(&mut self, act: impl FnOnce(&mut Server, Nanos, &mut ServerOut)) {
         let mut out = ServerOut::default();
         act(&mut self.server, self.now, &mut out);
-        for decision in out.0 {
+        for decision in out.decisions {
             match decision {
                 FromServer::Client(client, bytes) => {
                     let consumer = client.0 as usize;
                     let at = self.consumers[consumer].2.arrival(self.now, CONNECTION_DELAY, &mut self.rng);
                     self.queue.put(at, Event::ToConsumer { consumer, bytes });
                 }
-                FromServer::Subscribe(is_wanted) => {
-                    self.subscribed = is_wanted;
+                FromServer::Unsubscribe(_) => self.subscribed = false,
+                FromServer::Subscribe(_) => {
+                    self.subscribed = true;
                     for side in 0..2 {
                         let instance = self.sides[side].core.instance();
                         for topic in self.sides[side].topics.clone().into_iter().filter(Option::is_some) {

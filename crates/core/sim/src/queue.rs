@@ -4,19 +4,28 @@ use std::collections::BinaryHeap;
 use units::Nanos;
 
 /// Events by time; those of one time in the order in which they were put in.
-pub(crate) struct Queue<E> {
+pub struct Queue<E> {
     heap: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     events: Vec<Option<E>>,
     free: Vec<usize>,
     next: u64,
 }
 
+impl<E> Default for Queue<E> {
+    fn default() -> Queue<E> {
+        Queue::new()
+    }
+}
+
 impl<E> Queue<E> {
-    pub(crate) fn new() -> Queue<E> {
+    /// One without events.
+    #[must_use]
+    pub fn new() -> Queue<E> {
         Queue { heap: BinaryHeap::new(), events: Vec::new(), free: Vec::new(), next: 0 }
     }
 
-    pub(crate) fn put(&mut self, at: Nanos, event: E) {
+    /// Puts an event in.
+    pub fn put(&mut self, at: Nanos, event: E) {
         let place = self.free.pop().unwrap_or(self.events.len());
         if place == self.events.len() {
             self.events.push(None);
@@ -26,14 +35,17 @@ impl<E> Queue<E> {
         self.next += 1;
     }
 
-    pub(crate) fn take(&mut self) -> Option<(Nanos, E)> {
+    /// Takes the first one out, with its time.
+    pub fn take(&mut self) -> Option<(Nanos, E)> {
         let Reverse((at, _, place)) = self.heap.pop()?;
         self.free.push(place);
         let event = self.events[place].take().expect("each place is taken once");
         Some((at, event))
     }
 
-    pub(crate) fn next_at(&self) -> Option<Nanos> {
+    /// When the first one is due.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Nanos> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 }

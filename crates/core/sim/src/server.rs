@@ -18,8 +18,9 @@ use units::{Nanos, Rng};
 use crate::consumer::INTERVAL_MS;
 use crate::out::ServerOut;
 
-/// The cores of a server. Each client is one shard's.
-pub(crate) struct Server {
+/// The cores of a point-to-point server: one, or a relay and shards with memory between them. Each client is one
+/// shard's. Which thread runs when is chance.
+pub struct Server {
     relay: Option<Box<Relay>>,
     shards: Vec<Shard>,
     /// Decides which thread runs when.
@@ -59,6 +60,12 @@ enum Up {
     Link(Vec<u8>),
 }
 
+impl Memory {
+    fn is_busy(&self) -> bool {
+        !self.down.is_empty() || !self.up.is_empty()
+    }
+}
+
 const DIRECTORY: SourceId = SourceId(0);
 const SESSION: u64 = 1;
 
@@ -73,8 +80,9 @@ fn config() -> ServerConfig {
 }
 
 impl Server {
-    /// So many shards, 0 for one core without a relay.
-    pub(crate) fn new(
+    /// So many shards, 0 for one core without a relay; what it keeps is chance.
+    #[must_use]
+    pub fn new(
         peer: u64,
         shards: usize,
         counters: &Arc<ServerCounters>,
@@ -104,17 +112,36 @@ impl Server {
         // Half of the servers have no cache, with or without shards.
         let without_cache =
             ((peer >> 8).is_multiple_of(2) && (!is_hot || shards > 0)).then(|| ServiceNames::ALL.to_owned());
-        let uncached: ServiceNames = without_cache.into_iter().collect();
-        // What takes the backbone compares the two.
-        let hot: ServiceNames = is_hot.then(|| ServiceNames::ALL.to_owned()).into_iter().collect();
-        let of_core = if shards == 0 { hot.clone() } else { ServiceNames::default() };
-        let core = |at: usize| {
-            let (uncached, hot) = (uncached.clone(), of_core.clone());
-            let config = ServerConfig { kept_images_max, uncached, hot, ..config() };
-            PointToPoint::new(peer + at as u64, config, Arc::new(Dictionary::new()), counters.clone())
+        let config = ServerConfig {
+            kept_images_max,
+            uncached: without_cache.into_iter().collect(),
+            hot: is_hot.then(|| ServiceNames::ALL.to_owned()).into_iter().collect(),
+            ..config()
         };
-        let relay_config = ServerConfig { hot, ..config() };
-        let relay = || Relay::new(peer, relay_config, Arc::new(Dictionary::new()), relay_counters.clone());
+        Server::configured(peer, shards, &config, &Arc::new(Dictionary::new()), counters, relay_counters)
+    }
+
+    /// The same with a configuration; what a shard need not keep, the relay keeps. What takes the backbone compares the two
+    /// instances of a hot service.
+    #[must_use]
+    pub fn configured(
+        peer: u64,
+        shards: usize,
+        config: &ServerConfig,
+        dictionary: &Arc<Dictionary>,
+        counters: &Arc<ServerCounters>,
+        relay_counters: &Arc<ServerCounters>,
+    ) -> Server {
+        let core = |at: usize| {
+            let hot = if shards == 0 { config.hot.clone() } else { ServiceNames::default() };
+            let config = ServerConfig { hot, ..config.clone() };
+            PointToPoint::new(peer + at as u64, config, Arc::clone(dictionary), counters.clone())
+        };
+        let relay = || {
+            let config =
+                ServerConfig { kept_images_max: None, uncached: ServiceNames::default(), ..config.clone() };
+            Relay::new(peer, config, Arc::clone(dictionary), relay_counters.clone())
+        };
         Server {
             relay: (shards > 0).then(|| Box::new(relay())),
             shards: (0..shards.max(1))
@@ -192,7 +219,8 @@ impl Server {
 
 /// What comes from source distributors.
 impl Server {
-    pub(crate) fn on_source(
+    /// The carrier has found a source of a topic.
+    pub fn on_source(
         &mut self,
         now: Nanos,
         source: SourceId,
@@ -208,7 +236,8 @@ impl Server {
         );
     }
 
-    pub(crate) fn on_source_ended(&mut self, now: Nanos, source: SourceId, out: &mut ServerOut) {
+    /// A source is gone.
+    pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, out: &mut ServerOut) {
         self.upstream(
             now,
             out,
@@ -217,7 +246,11 @@ impl Server {
         );
     }
 
-    pub(crate) fn on_stream_message(
+    /// A message from a source.
+    ///
+    /// # Errors
+    /// The message is not what it should be.
+    pub fn on_stream_message(
         &mut self,
         now: Nanos,
         source: SourceId,
@@ -232,7 +265,8 @@ impl Server {
         )
     }
 
-    pub(crate) fn on_link_up(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
+    /// A link is established.
+    pub fn on_link_up(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
         self.upstream(
             now,
             out,
@@ -241,7 +275,8 @@ impl Server {
         );
     }
 
-    pub(crate) fn on_link_down(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
+    /// A link broke, or could not be opened.
+    pub fn on_link_down(&mut self, now: Nanos, instance: u64, out: &mut ServerOut) {
         self.upstream(
             now,
             out,
@@ -250,7 +285,11 @@ impl Server {
         );
     }
 
-    pub(crate) fn on_link_message(
+    /// A message over a link.
+    ///
+    /// # Errors
+    /// The message is not what it should be.
+    pub fn on_link_message(
         &mut self,
         now: Nanos,
         instance: u64,
@@ -268,16 +307,22 @@ impl Server {
 
 /// Clients, and time.
 impl Server {
-    pub(crate) fn on_client_connected(&mut self, client: ClientId) {
+    /// A client has connected.
+    pub fn on_client_connected(&mut self, client: ClientId) {
         let at = self.shard_of(client);
         self.shards[at].core.on_client_connected(client, ClientProfile::default());
     }
 
-    pub(crate) fn on_client_closed(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) {
+    /// A client is gone.
+    pub fn on_client_closed(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) {
         self.client(now, client, out, |core, sink| core.on_client_closed(now, client, sink));
     }
 
-    pub(crate) fn on_client_message(
+    /// A message of a client.
+    ///
+    /// # Errors
+    /// Its connection is to be closed.
+    pub fn on_client_message(
         &mut self,
         now: Nanos,
         client: ClientId,
@@ -287,17 +332,20 @@ impl Server {
         self.client(now, client, out, |core, sink| core.on_client_message(now, client, bytes, sink))
     }
 
-    pub(crate) fn send_due_images(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) -> bool {
+    /// A client has room for what is due; returns whether there is more.
+    pub fn send_due_images(&mut self, now: Nanos, client: ClientId, out: &mut ServerOut) -> bool {
         self.client(now, client, out, |core, sink| core.send_due_images(now, client, sink))
     }
 
-    pub(crate) fn set_conflated(&mut self, now: Nanos, client: ClientId, is_slow: bool, out: &mut ServerOut) {
+    /// The updates of a client that reads too slowly are conflated, or so no more.
+    pub fn set_conflated(&mut self, now: Nanos, client: ClientId, is_slow: bool, out: &mut ServerOut) {
         self.client(now, client, out, |core, sink| {
             core.set_conflated(now, client, is_slow, "step", sink);
         });
     }
 
-    pub(crate) fn set_at_interval(
+    /// The same in rounds.
+    pub fn set_at_interval(
         &mut self,
         now: Nanos,
         client: ClientId,
@@ -309,11 +357,13 @@ impl Server {
         });
     }
 
-    pub(crate) fn take_due_clients(&mut self) -> Vec<ClientId> {
+    /// Clients for which something has begun to be due since the last call.
+    pub fn take_due_clients(&mut self) -> Vec<ClientId> {
         self.shards.iter_mut().flat_map(|shard| shard.core.take_due_clients()).collect()
     }
 
-    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> {
+    /// The clients.
+    pub fn clients(&self) -> impl Iterator<Item = ClientInfo<'_>> {
         self.shards.iter().flat_map(|shard| shard.core.clients_after(None))
     }
 
@@ -323,21 +373,33 @@ impl Server {
     }
 
     /// What of the ledgers does not add up; nothing if all does.
-    pub(crate) fn audit(&self) -> Vec<String> {
+    #[must_use]
+    pub fn audit(&self) -> Vec<String> {
         self.cores().flat_map(PointToPoint::audit).collect()
     }
 
     /// The highest number that was taken, or is known to be lost, of the stream of a run of a distributor, if there is one
     /// that is followed.
-    pub(crate) fn position(&self, instance: u64) -> Option<u64> {
+    #[must_use]
+    pub fn position(&self, instance: u64) -> Option<u64> {
         let core = self.relay.as_deref().map_or(&self.shards[0].core, Relay::core);
         let mut streams = core.ledger().flat_map(|service| service.streams);
         let stream = streams.find(|stream| stream.instance == Some(instance) && stream.is_followed)?;
         Some(stream.first + stream.counts.numbers - 1)
     }
 
+    /// The same of the stream of one service.
+    #[must_use]
+    pub fn position_of(&self, instance: u64, service: &str) -> Option<u64> {
+        let core = self.relay.as_deref().map_or(&self.shards[0].core, Relay::core);
+        let streams = core.ledger().filter(|known| known.service == service).flat_map(|known| known.streams);
+        let stream = { streams }.find(|stream| stream.instance == Some(instance) && stream.is_followed)?;
+        Some(stream.first + stream.counts.numbers - 1)
+    }
+
     /// What became of updates for clients: delivered, conflated, waiting.
-    pub(crate) fn clients_ledger(&self) -> (u64, u64, u64) {
+    #[must_use]
+    pub fn clients_ledger(&self) -> (u64, u64, u64) {
         let all = self.shards.iter().flat_map(|shard| shard.core.ledger().map(|service| service.clients));
         all.fold((0, 0, 0), |(delivered, conflated, waiting), clients| {
             (delivered + clients.delivered, conflated + clients.conflated, waiting + clients.waiting)
@@ -345,17 +407,23 @@ impl Server {
     }
 
     /// The services that the clients of the first shard see.
-    pub(crate) fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> {
+    pub fn services(&self) -> impl Iterator<Item = (u16, &str, bool, Option<u64>)> {
         self.shards[0].core.services()
     }
 
-    /// When something is to be done; with shards always, for some thread may have been asleep.
-    pub(crate) fn next_wakeup(&self) -> Nanos {
-        if self.relay.is_some() { Nanos::ZERO } else { self.shards[0].core.next_wakeup() }
+    /// When something is to be done; at once as long as something is on its way between relay and shards.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Nanos {
+        if self.shards.iter().any(|shard| shard.memory.is_busy()) {
+            return Nanos::ZERO;
+        }
+        let shards = self.shards.iter().map(|shard| shard.core.next_wakeup());
+        let relay = self.relay.iter().map(|relay| relay.next_wakeup());
+        shards.chain(relay).min().unwrap_or(Nanos::NEVER)
     }
 
     /// What is due; threads of which some run.
-    pub(crate) fn on_wakeup(&mut self, now: Nanos, out: &mut ServerOut) {
+    pub fn on_wakeup(&mut self, now: Nanos, out: &mut ServerOut) {
         if let Some(mut relay) = self.relay.take() {
             if now >= relay.next_wakeup() {
                 relay.on_wakeup(now, &mut RelayOut { out, shards: &mut self.shards });

@@ -518,7 +518,7 @@ impl World {
                 // A round is put in at once or over several turns.
                 let is_busy = at_interval.contains(&client) && self.rng.chance(0.5);
                 self.with_server(|core, now, sink| {
-                    sink.3 = is_busy;
+                    sink.is_busy = is_busy;
                     has_more = core.send_due_images(now, client, sink);
                 });
             }
@@ -738,7 +738,7 @@ impl World {
         let instance = self.distributor.instance();
         for decision in out.0 {
             match decision {
-                FromDistributor::Open(service) => {
+                FromDistributor::Open(service, _) => {
                     self.topics.insert(Some(service));
                     let server = self.server_epoch;
                     self.later(
@@ -759,9 +759,9 @@ impl World {
     }
 
     fn with_server(&mut self, act: impl FnOnce(&mut Server, Nanos, &mut ServerOut)) {
-        let mut out = ServerOut(Vec::new(), self.rng.chance(0.2), self.slow(), false);
+        let mut out = ServerOut { lags: self.rng.chance(0.2), slow: self.slow(), ..ServerOut::default() };
         act(&mut self.server, self.now, &mut out);
-        for decision in out.0 {
+        for decision in out.decisions {
             match decision {
                 FromServer::Client(client, bytes) => {
                     let consumer = client.0 as usize;
@@ -774,8 +774,9 @@ impl World {
                         connected.to_consumer.arrival(self.now, self.faults.connection_delay, &mut self.rng);
                     self.queue.put(at, Event::ToConsumer { consumer, epoch: connected.epoch, bytes });
                 }
-                FromServer::Subscribe(is_wanted) => {
-                    self.subscribed = is_wanted;
+                FromServer::Unsubscribe(_) => self.subscribed = false,
+                FromServer::Subscribe(_) => {
+                    self.subscribed = true;
                     let (instance, server) = (self.distributor.instance(), self.server_epoch);
                     for topic in self.topics.clone().into_iter().filter(Option::is_some) {
                         self.later(Duration::from_millis(50), Event::Found { server, instance, topic });

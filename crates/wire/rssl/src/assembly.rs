@@ -78,6 +78,9 @@ impl Assembly {
             return Err(FrameError::FragmentOverrun { id, bytes, total_bytes: slot.total_bytes });
         }
         slot.append(data);
+        if units::planted(units::Bug::FragmentsTwice) {
+            slot.append(data);
+        }
         Ok(if bytes == total { Progress::Complete(Complete(index)) } else { Progress::Open })
     }
 

@@ -132,7 +132,12 @@ impl Reader {
             return Ok(Some(open.head));
         }
         while self.head_len < 2 || self.head_len < Head::length_of([self.head[0], self.head[1]]) {
-            let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
+            let Some((&byte, rest)) = input.split_first() else {
+                if units::planted(units::Bug::DropsCutHeads) {
+                    self.head_len = 0;
+                }
+                return Ok(None);
+            };
             self.head[self.head_len] = byte;
             self.head_len += 1;
             *input = rest;
@@ -200,6 +205,7 @@ impl Reader {
         *input = rest;
         let into = if open.head.opcode.is_control() { &mut self.control } else { &mut self.data };
         match open.head.mask {
+            Some(key) if units::planted(units::Bug::MaskBeginsAnew) => append_masked(into, piece, key, 0),
             Some(key) => append_masked(into, piece, key, open.done_bytes),
             None => into.extend_from_slice(piece),
         }

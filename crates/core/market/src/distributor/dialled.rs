@@ -78,7 +78,9 @@ impl Distributor {
             }
             self.items.suppliers.redefine(*id);
         }
-        self.items.sweep(now, provider, What::Unasked(None, PROVIDER_GONE), sink);
+        if !units::planted(units::Bug::UpstreamLossUnsaid) {
+            self.items.sweep(now, provider, What::Unasked(None, PROVIDER_GONE), sink);
+        }
         self.privates.privates_lost(&mut self.items, provider, None, PROVIDER_GONE, sink);
         for id in services {
             self.items.pump(now, id, sink);

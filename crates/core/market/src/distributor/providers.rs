@@ -50,6 +50,7 @@ impl Distributor {
             .filter(|(_, s)| s.is_published_by(provider))
             .map(|(id, _)| *id)
             .collect();
+        let places = if units::planted(units::Bug::ProviderLossUnsaid) { Default::default() } else { places };
         self.remove_publisher(now, (provider, &published), (places, text), sink);
         self.items.suppliers.count_shared();
         self.items.suppliers.count_providers();

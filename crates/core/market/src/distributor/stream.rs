@@ -110,6 +110,10 @@ impl Stream {
     /// The items of a range of sequence numbers, `None` if the range is too old. Items that are gone by now
     /// are among them: that may be what was lost.
     pub(super) fn items_between(&self, first: u64, last: u64) -> Option<Vec<u32>> {
-        self.ring.items(first, last)
+        let mut items = self.ring.items(first, last);
+        if units::planted(units::Bug::ShortGapAnswers) {
+            items.as_mut().map(Vec::pop);
+        }
+        items
     }
 }

@@ -184,7 +184,7 @@ impl WatchedItems {
         let account = ledger.account(item.account);
         account.taken.applied += 1;
         account.clients.due += active + owed;
-        account.clients.delivered += sent;
+        account.clients.delivered += if units::planted(units::Bug::CountsTwice) { 2 * sent } else { sent };
         if owed > 0 {
             counters.updates_conflated.add(item.audience.changed_count() as u64);
             item.waiting += owed;
@@ -273,7 +273,9 @@ impl WatchedItems {
             self.table[index].life.receive(Some(after));
         } else if msg.part_num.unwrap_or(0) == 0 {
             let was_bound = self.table[index].id == Some(id);
-            let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
+            let joins = self.bind(index, id)
+                && (self.joins_stream(index, after, was_bound)
+                    || units::planted(units::Bug::TakesStaleImages));
             self.table[index].life.receive(joins.then_some(after));
             if !joins {
                 self.request(index);
@@ -413,6 +415,9 @@ fn note_changes(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut i
     items.counters.updates_conflated.add(refused.len() as u64);
     let (all, mut changed) = (refused.len() as u64, 0);
     let mut recalling = Vec::new();
+    if units::planted(units::Bug::ForgetsConflated) {
+        refused.clear();
+    }
     for watcher in refused.drain(..) {
         let Some(client) = items.clients.get_mut(watcher.client) else { continue };
         let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };

@@ -136,7 +136,10 @@ impl Instances {
         }
         let (service, side) = (stream.service, stream.side());
         match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
-            Some(concerned) => {
+            Some(mut concerned) => {
+                if units::planted(units::Bug::GapUnsaid) {
+                    concerned.clear();
+                }
                 for index in concerned {
                     items.settle(index, sink);
                     match side {

@@ -194,7 +194,8 @@ impl Life {
         if act != Act::Show {
             return None;
         }
-        let held = self.fetch_mut().map(|fetch| fetch.held.take_after(after).collect());
+        let after_this = if units::planted(units::Bug::DropsHeld) { u64::MAX } else { after };
+        let held = self.fetch_mut().map(|fetch| fetch.held.take_after(after_this).collect());
         self.enter(phase, after);
         held
     }

@@ -88,7 +88,7 @@ impl Receiver {
         if whole > 0 && !self.has_ended {
             self.take(&bytes[..whole], sink);
         }
-        Ok(whole)
+        Ok(if units::planted(units::Bug::DropsBegunMessages) { bytes.len() } else { whole })
     }
 
     #[inline]

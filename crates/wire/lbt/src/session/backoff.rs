@@ -62,6 +62,9 @@ impl Retries {
         let law = if law == NakLaw::Fixed { NakLaw::Fixed } else { NakLaw::Uniform };
         let wait = first_wait(law, interval, rng);
         move |naks| {
+            if units::planted(units::Bug::NaksOnce) {
+                return Duration::from_secs(3_600);
+            }
             let doublings = naks.saturating_sub(NAKS_BEFORE_DOUBLING).min(16);
             wait.saturating_mul(1 << doublings).min(longest.max(wait))
         }

@@ -674,6 +674,25 @@ fn the_last_watcher_s_item_lingers_and_is_then_given_up() {
 }
 
 #[test]
+fn an_item_is_not_given_up_while_its_image_is_on_its_way() {
+    let mut bench = Bench::running();
+    bench.core.reconfigure(|config| config.item_linger = Duration::from_millis(300));
+    bench.request(A, 5, "IBM");
+    bench.close(A, 5);
+    bench.after(Duration::from_millis(300));
+    bench.after(Duration::from_millis(300));
+    let took = bench.took();
+    assert!(
+        !took.contains(&"77: no interest IBM".to_owned()),
+        "the image would answer a later request: {took:?}"
+    );
+    bench.open(1, 1, "IBM");
+    bench.image(1, 1, "IBM", &[(22, 1)]);
+    bench.after(Duration::from_millis(300));
+    assert!(bench.took().contains(&"77: no interest IBM".to_owned()));
+}
+
+#[test]
 fn a_snapshot_gets_one_image_and_leaves_no_stream() {
     let mut bench = Bench::running();
     let request = ItemRequest { streaming: false, ..streaming(5, "IBM") };

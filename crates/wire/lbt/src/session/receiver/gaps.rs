@@ -171,7 +171,9 @@ impl Gaps {
 
     /// Gives up what was missing for too long and lies below `proven`; the source was last heard at `heard`.
     pub(super) fn give_up_older(&mut self, now: Nanos, heard: Heard, proven: u64) {
-        let count = self.loss.give_up_older(now, self.generation, heard, proven);
+        let is_hasty = units::planted(units::Bug::GivesUpAtOnce);
+        let generation = if is_hasty { Duration::ZERO } else { self.generation };
+        let count = self.loss.give_up_older(now, generation, heard, proven);
         self.counters.unrecovered_tmo.add(count);
         self.repaired.given_up += count;
     }

@@ -39,6 +39,9 @@ impl Liveness {
 
     /// When the session is over if nothing is heard till then.
     pub(super) fn expiry(&self) -> Nanos {
+        if units::planted(units::Bug::NeverOver) {
+            return Nanos::NEVER;
+        }
         self.heard + self.timeout
     }
 
