@@ -1,7 +1,5 @@
 //! Asking for images: first ones, and again after gaps, restarts and silence.
 
-use std::time::Duration;
-
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
@@ -15,9 +13,6 @@ use super::merge::SideNo;
 use super::service::What;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
-
-/// An item whose image is on its way is looked at again after this at least, when nobody watches it.
-const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 /// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
@@ -162,17 +157,7 @@ impl WatchedItems {
         {
             self.lingering.pop_front();
             let item = self.table.get(index);
-            if !item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
-                continue;
-            }
-            let is_asked = self.table[index].life.phase() == Phase::Requested;
-            if is_asked && !units::planted(units::Bug::GivesUpTooSoon) {
-                // Its image is on its way. If the item were given up now and asked for again before that comes, it would be
-                // taken for the answer to the new request, though nothing of the item was on the stream in between.
-                let until = now + self.config.item_linger.max(LOOKS_AGAIN);
-                self.table[index].lingers_until = Some(until);
-                self.lingering.push_back((until, index, serial));
-            } else {
+            if item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
                 self.give_up(index, sink);
             }
         }
