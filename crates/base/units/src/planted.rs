@@ -22,8 +22,8 @@ pub enum Bug {
     TakesStaleImages,
     /// P2PS: messages that were held until the image came are dropped.
     DropsHeld,
-    /// P2PS: an image that answers an earlier request is taken for the answer to a later one.
-    TakesOldAnswers,
+    /// P2PS: an item that nobody watches is given up while its image is on its way.
+    GivesUpTooSoon,
     /// P2PS: a stream that was not sent an update is not noted.
     ForgetsConflated,
     /// P2PS: updates that were delivered are counted twice.
@@ -63,7 +63,7 @@ impl Bug {
         Bug::GapUnsaid,
         Bug::TakesStaleImages,
         Bug::DropsHeld,
-        Bug::TakesOldAnswers,
+        Bug::GivesUpTooSoon,
         Bug::ForgetsConflated,
         Bug::CountsTwice,
         Bug::TakesOldRecalls,

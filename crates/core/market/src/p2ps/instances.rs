@@ -411,7 +411,7 @@ impl Instances {
                 if let Some(index) = items.find_settled(key, sink)
                     && items.table[index].life.phase() != Phase::Idle
                 {
-                    items.on_open(now, index, (msg.item, msg.sequence), sink);
+                    items.bind(index, msg.item);
                 }
             }
             _ => {}

@@ -35,9 +35,6 @@ use crate::key::ItemKey;
 use crate::key_index::KeyIndex;
 use crate::table::Table;
 
-/// What clients are told of an item that the instance had stopped to send for a while.
-const OPENED_ANEW: &str = "updates may be missing";
-
 /// The items that clients watch, with the clients and with what they come from.
 pub(super) struct WatchedItems {
     pub(super) config: Arc<ServerConfig>,
@@ -478,32 +475,7 @@ impl WatchedItems {
         }
         let bound = stream.bind(id, index);
         item.id = bound.then_some(id);
-        if !units::planted(units::Bug::TakesOldAnswers) {
-            // What came before was dropped: an image without it answers an earlier request.
-            item.life.note(stream.handed_on());
-        }
         bound
-    }
-
-    /// The instance begins to send an item's messages, under an id: nothing was on the stream before, whatever happened. An
-    /// image that was taken before answers an earlier request.
-    pub(super) fn on_open(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        (id, sequence): (u32, u64),
-        sink: &mut impl ServerSink,
-    ) {
-        if !self.bind(index, id) || units::planted(units::Bug::TakesOldAnswers) {
-            return;
-        }
-        let life = &mut self.table[index].life;
-        if life.image_after().is_some_and(|after| after < sequence) {
-            self.resynchronise(now, index, (sequence, OPENED_ANEW), sink);
-            self.send_requests(now, sink);
-        } else {
-            life.note(sequence);
-        }
     }
 
     /// Whether an image taken after `sequence` and the stream of its item leave no hole between them.

@@ -242,8 +242,8 @@ impl Life {
         }
     }
 
-    /// An image that is older than a message is of no use, if one is needed.
-    pub(super) fn note(&mut self, sequence: u64) {
+    /// An image that is older than a message is of no use.
+    fn note(&mut self, sequence: u64) {
         if let Some(fetch) = self.fetch_mut() {
             fetch.needs_after = fetch.needs_after.max(sequence);
         }

@@ -1,5 +1,7 @@
 //! Asking for images: first ones, and again after gaps, restarts and silence.
 
+use std::time::Duration;
+
 use rwf::{DataState, State, StateCode, StreamState};
 use units::Nanos;
 
@@ -10,9 +12,13 @@ use super::items::WatchedItems;
 use super::kept;
 use super::life::{Act, Input, Phase};
 use super::merge::SideNo;
+use super::recall::Step;
 use super::service::What;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
+
+/// An item whose image is on its way is looked at again after this at least, when nobody watches it.
+const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
 /// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
@@ -156,8 +162,16 @@ impl WatchedItems {
             && self.cleanups.take_cleanup(1)
         {
             self.lingering.pop_front();
-            let item = self.table.get(index);
-            if item.is_some_and(|i| i.serial == serial && i.lingers_until == Some(at)) {
+            let known = |item: &&Item| item.serial == serial && item.lingers_until == Some(at);
+            let Some(item) = self.table.get(index).filter(known) else { continue };
+            let is_recalled = item.recall.as_ref().is_some_and(|recall| recall.step == Step::Asked);
+            let is_asked = item.life.phase() == Phase::Requested || is_recalled;
+            if is_asked && !units::planted(units::Bug::GivesUpTooSoon) {
+                // Its image is on its way, and would answer the next request.
+                let until = now + self.config.item_linger.max(LOOKS_AGAIN);
+                self.table[index].lingers_until = Some(until);
+                self.lingering.push_back((until, index, serial));
+            } else {
                 self.give_up(index, sink);
             }
         }
