@@ -314,13 +314,22 @@ impl Watched {
     }
 }
 
+/// The fields of an item of a simulator: their ids and whole numbers.
+///
+/// # Panics
+/// There is something else.
+pub fn numbers(payload: &[u8]) -> impl Iterator<Item = (i16, i64)> {
+    FieldList::parse(payload).expect("a field list").entries().map(|field| {
+        let field = field.expect("whole fields");
+        let value: Option<Real> = Real::decode(field.content).expect("a real");
+        (field.id, value.expect("not blank").to_f64() as i64)
+    })
+}
+
 impl Item {
     fn apply(&mut self, payload: &[u8]) {
-        for field in FieldList::parse(payload).expect("a field list").entries() {
-            let field = field.expect("whole fields");
-            let value: Option<Real> = Real::decode(field.content).expect("a real");
-            let value = value.expect("not blank").to_f64() as i64;
-            match field.id {
+        for (id, value) in numbers(payload) {
+            match id {
                 COUNT => self.count = value,
                 OTHER => self.other = value,
                 other => panic!("field {other} was never published"),

@@ -49,6 +49,7 @@ mod world;
 
 /// Parts for simulators of more than these cores.
 pub mod parts {
+    pub use crate::consumer::numbers;
     pub use crate::out::{DistributorOut, FromDistributor, FromServer, STAMP_BYTES, ServerOut};
     pub use crate::queue::Queue;
     pub use crate::server::Server;

@@ -216,8 +216,7 @@ impl Pair {
     /// Runs for a span of virtual time.
     pub fn run(&mut self, span: Duration) {
         let until = self.now + span;
-        while let Some(at) = self.queue.next_at().filter(|at| *at <= until) {
-            let (_, event) = self.queue.take().expect("there is a next one");
+        while let Some((at, event)) = self.queue.take_until(until) {
             self.now = at;
             self.happen(event);
         }

@@ -43,6 +43,12 @@ impl<E> Queue<E> {
         Some((at, event))
     }
 
+    /// The same, if it is due by then.
+    pub fn take_until(&mut self, until: Nanos) -> Option<(Nanos, E)> {
+        self.next_at().filter(|at| *at <= until)?;
+        self.take()
+    }
+
     /// When the first one is due.
     #[must_use]
     pub fn next_at(&self) -> Option<Nanos> {

@@ -1,7 +1,8 @@
 //! What an application sees of its items, and whether it may be so.
 
 use client::{ConsumerEvent, ItemEvent, ItemMsg};
-use rwf::{DataState, Decode, FieldList, Real, StreamState};
+use rwf::{DataState, StreamState};
+use sim::parts::numbers;
 
 /// The field that counts an item's changes.
 pub(crate) const COUNT: i16 = 22;
@@ -133,11 +134,8 @@ pub(crate) fn mix(digest: u64, part: u64) -> u64 {
 }
 
 fn apply(values: &mut Values, payload: &[u8]) {
-    for field in FieldList::parse(payload).expect("a field list").entries() {
-        let field = field.expect("whole fields");
-        let value: Option<Real> = Real::decode(field.content).expect("a real");
-        let value = value.expect("not blank").to_f64() as i64;
-        match field.id {
+    for (id, value) in numbers(payload) {
+        match id {
             COUNT => values.count = value,
             OTHER => values.other = value,
             other => panic!("field {other} was never published"),

@@ -28,8 +28,7 @@ use super::life::Phase;
 use super::merge::{Merge, SideNo, Standing, other};
 use super::pair::{Active, Pair, PairSide};
 use super::service::What;
-use super::side::lack_side;
-use super::side::{drain_sides, lose_side};
+use super::side::{drain_sides, lack_side, lose_side};
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
 
@@ -189,7 +188,6 @@ pub(super) fn ask_sides(items: &mut WatchedItems, index: usize, sink: &mut impl 
             ask_side(items, index, side, sink);
         }
     }
-    let service = items.table[index].key.service;
     if let Some(pair) = items.sources.pair_mut(service) {
         pair.forget_arriving(index);
     }

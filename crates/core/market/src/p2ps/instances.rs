@@ -285,10 +285,8 @@ impl Instances {
             Kind::Heartbeat => stream.on_heartbeat(msg.sequence),
             _ => stream.on_message(msg.sequence),
         };
-        if !stream.is_active {
-            if stream.side().is_some() {
-                return self.on_side_stream(items, now, source, order, (&msg, bytes), sink);
-            }
+        let is_active = stream.is_active;
+        if !is_active && stream.side().is_none() {
             stream.count_standby(order, msg.kind);
             return Ok(());
         }
@@ -308,37 +306,11 @@ impl Instances {
             }
             return Ok(());
         }
-        self.on_ordered(items, now, source, &msg, sink)
-    }
-
-    /// A message of a side of a hot service.
-    fn on_side_stream(
-        &mut self,
-        items: &mut WatchedItems,
-        now: Nanos,
-        source: SourceId,
-        order: Order,
-        (msg, bytes): (&StreamMsg<'_>, &[u8]),
-        sink: &mut impl ServerSink,
-    ) -> Result<(), UpstreamError> {
-        let Some(stream) = items.sources.stream_mut(source) else { return Ok(()) };
-        self.progress.note_moved(source, stream);
-        let mut waits = stream.behind.waits();
-        match order {
-            Order::Next => {}
-            Order::Old => return Ok(()),
-            Order::Gap { first, last } => {
-                self.on_gap(items, now, source, (first, last), sink);
-                waits = true;
-            }
+        if is_active {
+            self.on_ordered(items, now, source, &msg, sink)
+        } else {
+            self.on_followed(items, now, source, &msg, sink)
         }
-        if waits {
-            if msg.kind != Kind::Heartbeat {
-                self.hold_behind_gap(items, now, source, (msg.sequence, bytes), sink);
-            }
-            return Ok(());
-        }
-        self.on_followed(items, now, source, msg, sink)
     }
 
     /// A message of a stream that is followed, whose turn has come.

@@ -96,7 +96,7 @@ impl Side {
     }
 
     /// Lets a message wait; `false` if there is no room for it. Then nothing waits any more.
-    fn hold(&mut self, head: Head, body: &[u8], bytes_max: usize) -> bool {
+    pub(super) fn hold(&mut self, head: Head, body: &[u8], bytes_max: usize) -> bool {
         if self.bytes + body.len() > bytes_max {
             self.dropped = head.sequence;
             self.drop_waiting();
@@ -419,11 +419,6 @@ impl Merge {
         let Some(before) = before.filter(|before| before.wrapping_add(1) != number) else { return 0 };
         let lies_between = |known: &&(u32, u32)| precedes(before, known.0) && precedes(known.0, number);
         self.recent().iter().filter(lies_between).count()
-    }
-
-    /// Lets a message of a side wait. Returns whether there is room.
-    pub(super) fn hold(&mut self, side: SideNo, head: Head, body: &[u8], bytes_max: usize) -> bool {
-        self.sides[side].hold(head, body, bytes_max)
     }
 
     /// The next of the messages that wait about which something can be done, and what.

@@ -59,6 +59,12 @@ impl Pair {
         self.sides.iter().position(|side| side.is_some_and(|side| side.active.instance == instance))
     }
 
+    /// The number of the message that is taken next.
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
     /// Images of an item that are being received are of no use.
     pub(super) fn forget_arriving(&mut self, index: usize) {
         self.images.remove(&(index, 0));

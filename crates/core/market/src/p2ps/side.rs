@@ -9,8 +9,7 @@ use super::items::WatchedItems;
 use super::life::Phase;
 use super::merge::{Head, SideNo, Standing, Verdict, digest, other};
 use super::notices::ServerNotice;
-use super::side_images::REOPEN_AFTER;
-use super::side_images::{bind_side, check_refusals, on_side_part};
+use super::side_images::{REOPEN_AFTER, bind_side, check_refusals, on_side_part};
 use super::sink::ServerSink;
 use super::stamps;
 use super::stream::Order;
@@ -101,13 +100,16 @@ pub(super) fn on_side_head(
     match merge.sides[side].standing {
         Standing::Asked | Standing::Refused { .. } => {
             items.counters.updates_held.inc();
-            if !merge.hold(side, head, msg.body, bytes_max) {
+            if !merge.sides[side].hold(head, msg.body, bytes_max) {
                 items.counters.held_overflows.inc();
             }
         }
         // Of an item that is not live, an image is asked for that has it.
         _ if !is_live => {}
-        Standing::Out if head.kind == Kind::Refresh => on_side_refresh(items, now, (index, side), msg, sink),
+        // One that nobody has asked for is as good as one that was asked for.
+        Standing::Out if head.kind == Kind::Refresh => {
+            on_side_part(items, now, (index, side), (msg.sequence, msg.body), sink);
+        }
         Standing::Out => {}
         Standing::Unproven | Standing::Joined => {
             let is_behind = !merge.sides[side].waiting.is_empty();
@@ -126,7 +128,7 @@ pub(super) fn on_side_head(
                 }
                 return;
             }
-            if !merge.hold(side, head, msg.body, bytes_max) {
+            if !merge.sides[side].hold(head, msg.body, bytes_max) {
                 items.counters.held_overflows.inc();
                 // Nothing may be lost of what waits for the other side: all of the item comes anew.
                 let is_joined = merge.sides[side].standing == Standing::Joined;
@@ -256,14 +258,24 @@ pub(super) fn on_difference(items: &mut WatchedItems, now: Nanos, index: usize, 
         && merge.sides[lead].waiting.is_empty();
     merge.number = None;
     merge.sides[other(lead)].leave();
-    if let Some(held_back) = items.sources.ration.take(now) {
-        sink.notice(&ServerNotice::Differs { item: item.key.as_key(), held_back });
-    }
+    merge.is_distrusted |= is_current;
+    report_difference(items, now, index, sink);
     if is_current {
-        item.hot.iter_mut().for_each(|merge| merge.is_distrusted = true);
         recount_sides(items, index);
     } else {
         resynchronise_sides(items, now, index, DIFFERS, sink);
+    }
+}
+
+/// Names an item of which the two have said different things, unless many were named lately.
+pub(super) fn report_difference(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    sink: &mut impl ServerSink,
+) {
+    if let Some(held_back) = items.sources.ration.take(now) {
+        sink.notice(&ServerNotice::Differs { item: items.table[index].key.as_key(), held_back });
     }
 }
 
@@ -278,8 +290,7 @@ pub(super) fn take_message(
     let item = &items.table[index];
     let (service, account) = (item.key.service, item.account);
     let Some(pair) = items.sources.pair_mut(service) else { return };
-    pair.sequence += 1;
-    let sequence = pair.sequence;
+    let sequence = pair.next_sequence();
     if let Some(stream) = items.sources.stream_mut(source) {
         stream.take_from_standby();
     }
@@ -349,17 +360,6 @@ pub(super) fn on_side_state(
         }
         _ => false,
     }
-}
-
-/// An unasked image of a side of which nothing is used: it is as good as one that was asked for.
-pub(super) fn on_side_refresh(
-    items: &mut WatchedItems,
-    now: Nanos,
-    (index, side): (usize, SideNo),
-    msg: &StreamMsg<'_>,
-    sink: &mut impl ServerSink,
-) {
-    on_side_part(items, now, (index, side), (msg.sequence, msg.body), sink);
 }
 
 /// A side is of no use for an item any more. If the other one is, the item goes on from there, and nobody notices.

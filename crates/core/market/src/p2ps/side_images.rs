@@ -10,9 +10,8 @@ use super::hot::{ask_side, give_up_sides, prove_later, recount_sides, want_side,
 use super::items::WatchedItems;
 use super::life::{Input, Phase};
 use super::merge::{SideNo, Standing, other};
-use super::notices::ServerNotice;
 use super::pair::Arriving;
-use super::side::drain_sides;
+use super::side::{drain_sides, report_difference};
 use super::sink::ServerSink;
 use super::stream::Incoming;
 use crate::backbone::Kind;
@@ -195,9 +194,7 @@ pub(super) fn on_whole_image(
             prove_later(items, now, index, side);
         } else if differs {
             items.counters.hot_images_differing.inc();
-            if let Some(held_back) = items.sources.ration.take(now) {
-                sink.notice(&ServerNotice::Differs { item: item.key.as_key(), held_back });
-            }
+            report_difference(items, now, index, sink);
         } else if is_unproven {
             prove_later(items, now, index, side);
         }
@@ -223,10 +220,9 @@ pub(super) fn show_side_image(
     sink: &mut impl ServerSink,
 ) {
     let service = items.table[index].key.service;
-    let Some(pair) = items.sources.pair_mut(service) else { return };
-    pair.sequence += 1;
-    let sequence = pair.sequence;
     if awaits {
+        let Some(pair) = items.sources.pair_mut(service) else { return };
+        let sequence = pair.next_sequence();
         for part in parts {
             if fanout::receive_image(items, now, index, sequence, part, sink).is_err() {
                 items.spoil(now, index, sink);
@@ -237,8 +233,7 @@ pub(super) fn show_side_image(
     }
     for part in parts {
         let Some(pair) = items.sources.pair_mut(service) else { return };
-        pair.sequence += 1;
-        let sequence = pair.sequence;
+        let sequence = pair.next_sequence();
         items.on_item_message(now, index, sequence, Kind::Refresh, part, sink);
     }
 }
@@ -303,18 +298,13 @@ pub(super) fn check_refusals(
         StatusMsg::parse(s).is_ok_and(|m| m.state.is_some_and(|s| s.stream != StreamState::Open))
     });
     match status {
-        Some(status) if !(is_closing && waits) => {
-            if items.on_item_status(now, index, status, sink).is_err() {
-                items.spoil(now, index, sink);
-            }
-        }
-        Some(_) => {
-            let waiting = StatusMsg {
-                state: Some(WAITING),
-                ..StatusMsg::new(item.key.domain, 0, rwf::DataType::NO_DATA)
-            };
-            let waiting = items.encoding.encode(|w| waiting.encode(w)).to_vec();
-            if items.on_item_status(now, index, &waiting, sink).is_err() {
+        Some(status) => {
+            let none_yet = StatusMsg::new(item.key.domain, 0, rwf::DataType::NO_DATA);
+            let waiting = StatusMsg { state: Some(WAITING), ..none_yet };
+            let waiting =
+                (is_closing && waits).then(|| items.encoding.encode(|w| waiting.encode(w)).to_vec());
+            let told = waiting.as_deref().unwrap_or(status);
+            if items.on_item_status(now, index, told, sink).is_err() {
                 items.spoil(now, index, sink);
             }
         }

@@ -2,11 +2,11 @@
 
 use client::{
     Compression, ConnectFailure, ConsumerConfig, ConsumerCore, DictionaryMode, Endpoint as _, HostPort,
-    ItemHandle, ItemRequestSpec, Socket, WebSocketConfig,
+    ItemHandle, ItemRequestSpec, WebSocketConfig,
 };
 use units::{Nanos, Rng};
 
-use super::connections::{End, Side};
+use super::connections::{Dialler, End};
 use super::providers::{identity, item_name, service_name};
 use super::{Event, Node, World};
 use crate::plan::Host;
@@ -14,8 +14,7 @@ use crate::plan::Host;
 pub(super) struct ClientNode {
     core: ConsumerCore,
     pub(super) is_up: bool,
-    pub(super) attempt: u32,
-    connection: Option<usize>,
+    pub(super) dialler: Dialler,
     /// Its items; none that it does not want.
     items: Vec<Option<ItemHandle>>,
 }
@@ -35,7 +34,7 @@ impl ClientNode {
             "up {}, logged in {}, connection {:?}, states {:?}",
             self.is_up,
             self.core.is_logged_in(),
-            self.connection,
+            self.dialler.connection,
             states.collect::<Vec<_>>()
         )
     }
@@ -72,7 +71,7 @@ impl World {
         let wanted: Vec<bool> = wanted.collect();
         let items = (0..count).map(|item| wanted[item].then(|| subscribe(&mut core, item, self.items[item])));
         let items = items.collect();
-        ClientNode { core, is_up: false, attempt: 0, connection: None, items }
+        ClientNode { core, is_up: false, dialler: Dialler::default(), items }
     }
 
     /// Does what a client has to do now.
@@ -83,31 +82,8 @@ impl World {
         if !node.is_up {
             return;
         }
-        if node.core.next_wakeup() <= now {
-            node.core.on_wakeup(now, &mut |event| oracle.on_event(&event));
-        }
-        match node.core.socket(now) {
-            Socket::Present => {}
-            Socket::Absent => {
-                if let Some(connection) = node.connection.take() {
-                    self.close(connection, Side::Caller);
-                }
-            }
-            Socket::Connect(_) => {
-                node.attempt += 1;
-                let (attempt, connection) = (node.attempt, node.connection.take());
-                if let Some(connection) = connection {
-                    self.close(connection, Side::Caller);
-                }
-                self.dial(Host::Client(at), attempt);
-            }
-        }
-        let node = &mut self.clients[at];
-        let bytes = node.core.pending().to_vec();
-        if let Some(connection) = node.connection.filter(|_| !bytes.is_empty()) {
-            node.core.consume(now, bytes.len());
-            self.send(connection, Side::Caller, &bytes);
-        }
+        let wanted = node.dialler.turn(now, &mut node.core, &mut |event| oracle.on_event(&event));
+        wanted.carry_out(self, Host::Client(at));
         for item in 0..self.items.len() {
             if std::mem::take(&mut self.oracles[at].items[item].is_closed) {
                 self.queue.put(now + ASKS_AGAIN, Event::Resubscribe(at, item));
@@ -127,7 +103,7 @@ impl World {
         let hosts = (Host::Client(at), Host::Server(to));
         let connection = self.connect((hosts.0, End::Client(at)), (hosts.1, End::Served(to, client)));
         self.serve_client(to, client, connection, self.plan.clients[at].websocket);
-        self.clients[at].connection = Some(connection);
+        self.clients[at].dialler.connection = Some(connection);
         self.clients[at].core.on_established(now);
         self.client_turn(at);
     }
@@ -140,7 +116,7 @@ impl World {
 
     pub(super) fn client_disconnected(&mut self, at: usize) {
         let (now, node, oracle) = (self.now, &mut self.clients[at], &mut self.oracles[at]);
-        node.connection = None;
+        node.dialler.connection = None;
         node.core.on_disconnected(now, rssl::Disconnect::EndOfStream, &mut |event| oracle.on_event(&event));
         self.client_turn(at);
     }
@@ -172,6 +148,6 @@ fn subscribe(core: &mut ConsumerCore, item: usize, (service, place): (usize, usi
 impl ClientNode {
     /// Its connection, if it has one.
     pub(super) fn connection(&self) -> Option<usize> {
-        self.connection
+        self.dialler.connection
     }
 }

@@ -1,6 +1,6 @@
 //! Connections as TCP makes them: in order, each way by itself, late, cut at any place, and over at any moment.
 
-use client::Endpoint as _;
+use client::{Endpoint, Socket};
 use market::distributor::{PeerId, ProviderId};
 use market::p2ps::ClientId;
 use units::Nanos;
@@ -50,6 +50,64 @@ impl End {
     /// Messages arrive whole: their frames are not part of the run.
     fn is_framed(self) -> bool {
         matches!(self, End::LinkUp(..) | End::LinkDown(..))
+    }
+}
+
+/// The socket of an end that dials.
+#[derive(Default)]
+pub(super) struct Dialler {
+    /// Only the last one counts.
+    pub(super) attempt: u32,
+    pub(super) connection: Option<usize>,
+}
+
+/// What such an end wants of the network.
+pub(super) struct Wanted {
+    closed: Option<usize>,
+    attempt: Option<u32>,
+    sent: Option<(usize, Vec<u8>)>,
+}
+
+impl Dialler {
+    /// Does what an end has to do now.
+    pub(super) fn turn<E: Endpoint>(
+        &mut self,
+        now: Nanos,
+        core: &mut E,
+        sink: &mut dyn FnMut(E::Event<'_>),
+    ) -> Wanted {
+        if core.next_wakeup() <= now {
+            core.on_wakeup(now, sink);
+        }
+        let (closed, attempt) = match core.socket(now) {
+            Socket::Present => (None, None),
+            Socket::Absent => (self.connection.take(), None),
+            Socket::Connect(_) => {
+                self.attempt += 1;
+                (self.connection.take(), Some(self.attempt))
+            }
+        };
+        let bytes = core.pending().to_vec();
+        let sent = self.connection.filter(|_| !bytes.is_empty()).map(|connection| (connection, bytes));
+        if let Some((_, bytes)) = &sent {
+            core.consume(now, bytes.len());
+        }
+        Wanted { closed, attempt, sent }
+    }
+}
+
+impl Wanted {
+    /// Has it done, for an end on a host.
+    pub(super) fn carry_out(self, world: &mut World, host: Host) {
+        if let Some(connection) = self.closed {
+            world.close(connection, Side::Caller);
+        }
+        if let Some(attempt) = self.attempt {
+            world.dial(host, attempt);
+        }
+        if let Some((connection, bytes)) = self.sent {
+            world.send(connection, Side::Caller, &bytes);
+        }
     }
 }
 

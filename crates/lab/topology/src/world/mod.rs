@@ -352,18 +352,18 @@ impl World {
     fn restart(&mut self, host: Host) {
         match host {
             Host::Provider(at) if !self.providers[at].is_up => {
-                let attempt = self.providers[at].attempt;
+                let attempt = self.providers[at].dialler.attempt;
                 self.providers[at] = self.new_provider(at);
-                self.providers[at].attempt = attempt;
+                self.providers[at].dialler.attempt = attempt;
                 self.provider_turn(at);
             }
             Host::Distributor(at) if !self.distributors[at].is_up => self.distributor_starts(at, host),
             Host::Server(at) if !self.servers[at].is_up => self.server_starts(at),
             Host::Client(at) if !self.clients[at].is_up => {
                 self.oracles[at].forget();
-                let attempt = self.clients[at].attempt;
+                let attempt = self.clients[at].dialler.attempt;
                 self.clients[at] = self.new_client(at);
-                self.clients[at].attempt = attempt;
+                self.clients[at].dialler.attempt = attempt;
                 self.clients[at].is_up = true;
                 self.client_turn(at);
             }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use client::{
     ConnectFailure, Endpoint as _, HostPort, Identity, ProviderConfig, ProviderCore, ProviderServiceConfig,
-    PublishSpec, Published, PublishedItem, RefreshSpec, Socket, UpdateSpec,
+    PublishSpec, Published, PublishedItem, RefreshSpec, UpdateSpec,
 };
 use market::distributor::ProviderId;
 use rwf::{Domain, Real, Writer};
 use units::Nanos;
 
-use super::connections::{End, Side};
+use super::connections::{Dialler, End};
 use super::{Event, Node, World};
 use crate::oracle::{COUNT, OTHER, Values};
 use crate::plan::Host;
@@ -18,8 +18,7 @@ use crate::plan::Host;
 pub(super) struct ProviderNode {
     pub(super) core: ProviderCore,
     pub(super) is_up: bool,
-    pub(super) attempt: u32,
-    pub(super) connection: Option<usize>,
+    pub(super) dialler: Dialler,
     /// Its items by their places in the service.
     items: Vec<PublishedItem>,
 }
@@ -89,7 +88,7 @@ impl World {
             }
         }
         self.touched.insert(Node::Provider(at));
-        ProviderNode { core, is_up: true, attempt: 0, connection: None, items }
+        ProviderNode { core, is_up: true, dialler: Dialler::default(), items }
     }
 
     /// Does what a provider has to do now.
@@ -100,31 +99,8 @@ impl World {
         if !node.is_up {
             return;
         }
-        if node.core.next_wakeup() <= now {
-            node.core.on_wakeup(now, &mut |_| ());
-        }
-        match node.core.socket(now) {
-            Socket::Present => {}
-            Socket::Absent => {
-                if let Some(connection) = node.connection.take() {
-                    self.close(connection, Side::Caller);
-                }
-            }
-            Socket::Connect(_) => {
-                node.attempt += 1;
-                let (attempt, connection) = (node.attempt, node.connection.take());
-                if let Some(connection) = connection {
-                    self.close(connection, Side::Caller);
-                }
-                self.dial(Host::Provider(at), attempt);
-            }
-        }
-        let node = &mut self.providers[at];
-        let bytes = node.core.pending().to_vec();
-        if let Some(connection) = node.connection.filter(|_| !bytes.is_empty()) {
-            node.core.consume(now, bytes.len());
-            self.send(connection, Side::Caller, &bytes);
-        }
+        let wanted = node.dialler.turn(now, &mut node.core, &mut |_| ());
+        wanted.carry_out(self, Host::Provider(at));
     }
 
     pub(super) fn provider_dialled(&mut self, at: usize) {
@@ -138,7 +114,7 @@ impl World {
         let hosts = (Host::Provider(at), Host::Distributor(to));
         let connection = self.connect((hosts.0, End::Provider(at)), (hosts.1, End::Accepted(to, provider)));
         self.accept_provider(to, provider, connection);
-        self.providers[at].connection = Some(connection);
+        self.providers[at].dialler.connection = Some(connection);
         self.providers[at].core.on_established(now);
         self.provider_turn(at);
     }
@@ -190,10 +166,12 @@ impl World {
     /// Only the last attempt counts.
     pub(super) fn dialled(&mut self, host: Host, attempt: u32) {
         match host {
-            Host::Provider(at) if self.providers[at].is_up && self.providers[at].attempt == attempt => {
+            Host::Provider(at)
+                if self.providers[at].is_up && self.providers[at].dialler.attempt == attempt =>
+            {
                 self.provider_dialled(at);
             }
-            Host::Client(at) if self.clients[at].is_up && self.clients[at].attempt == attempt => {
+            Host::Client(at) if self.clients[at].is_up && self.clients[at].dialler.attempt == attempt => {
                 self.client_dialled(at);
             }
             Host::Server(at) if self.servers[at].is_up => self.upstream_dialled(at, attempt),
