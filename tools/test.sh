@@ -44,8 +44,8 @@ step "tests of the tools" python_tests tools
 step "tests" cargo test --locked --profile ci --workspace
 # About two minutes of a core.
 RUNS=8000 step "reliable transports under faults" cargo test --locked --profile ci -p tickcast-lbt --test sim
-# Some 20 s of a core.
-RUNS=3000 step "whole topologies under faults" cargo test --locked --profile ci -p tickcast-topology --test topology -- any_topology
+# Some 80 s of a core.
+RUNS=12000 step "whole topologies under faults" cargo test --locked --profile ci -p tickcast-topology --test topology -- any_topology
 step "rules left out are noticed" cargo test --locked --profile ci -p tickcast-topology --features planted-bugs --test planted
 step "every interleaving of the rings (loom)" loom
 step "wire judge" python_tests interop

@@ -27,6 +27,7 @@
 //! | [`Deadlines`] | the times at which things with small numbers are due, the earliest at hand |
 //! | [`Sqn`] | a sequence number that wraps, with the order of serial numbers (RFC 1982) |
 //! | [`Rng`] | random numbers that follow from a seed; not for keys |
+//! | [`Hashing`] | hashes that follow from a seed |
 //! | [`RecentMap`] | a map that remembers what it found last |
 //! | [`planted`] | rules that a test of a simulator leaves out; never in a program |
 //! | [`reserve_for_push`] | how a large table grows without copying itself |
@@ -36,6 +37,7 @@
 
 mod deadlines;
 mod growth;
+mod hashing;
 mod nanos;
 mod planted;
 mod recent;
@@ -44,6 +46,7 @@ mod serial;
 
 pub use deadlines::Deadlines;
 pub use growth::{places_to_reserve, reserve_for_push};
+pub use hashing::Hashing;
 pub use nanos::Nanos;
 #[cfg(feature = "planted-bugs")]
 pub use planted::plant;

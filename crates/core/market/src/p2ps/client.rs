@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rdm::directory::DirectoryRequest;
 use rdm::login::{LoginRequest, StandbyRole};
-use units::Nanos;
+use units::{Hashing, Nanos};
 
 use super::audience::{Form, OnSuspect};
 use super::base::ClientId;
@@ -42,8 +42,8 @@ pub(super) struct Client {
     pub(super) class: Option<usize>,
     /// Open directory streams.
     pub(super) directories: Vec<DirectoryRequest>,
-    /// Open item streams.
-    pub(super) streams: HashMap<i32, Stream>,
+    /// Open item streams. Their order is seen by others when the client leaves.
+    pub(super) streams: HashMap<i32, Stream, Hashing>,
     /// Open private streams, with their conversations.
     pub(super) private: BTreeMap<i32, u64>,
     /// Streams for which an image is due or that were not sent the last updates, in order; some may be closed, or have had
@@ -148,9 +148,9 @@ pub(super) struct Conflation {
 }
 
 impl Client {
-    /// A connection that is new.
-    pub(super) fn new(profile: ClientProfile) -> Client {
-        Client { profile, ..Client::default() }
+    /// A connection that is new. Clients do not know `seed`.
+    pub(super) fn new(profile: ClientProfile, seed: u64) -> Client {
+        Client { profile, streams: HashMap::with_hasher(Hashing::of(seed)), ..Client::default() }
     }
 
     /// Takes a stream off the list.

@@ -16,7 +16,7 @@ impl PointToPoint {
     /// A client has completed its handshake.
     pub fn on_client_connected(&mut self, client: ClientId, profile: ClientProfile) {
         self.items.forget_rest(client);
-        self.items.clients.insert(client, Client::new(profile));
+        self.items.clients.insert(client, Client::new(profile, self.instances.peer()));
     }
 
     /// A connection is gone. While [`PointToPoint::is_leaving`] its number is not to be given to another one.

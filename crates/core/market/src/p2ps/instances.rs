@@ -45,6 +45,11 @@ pub(super) struct Instances {
 }
 
 impl Instances {
+    /// The number of this server, which is told to instances alone.
+    pub(super) fn peer(&self) -> u64 {
+        self.peer
+    }
+
     pub(super) fn new(peer: u64, config: Arc<ServerConfig>, counters: Arc<Counters>) -> Instances {
         let (progress, release) = (Progress::default(), Release::default());
         Instances {
