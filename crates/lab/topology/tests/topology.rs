@@ -1,29 +1,16 @@
 //! Topologies, networks and faults of many seeds. A failing run prints the command that repeats it, and a smaller run.
 
-use testkit::repeat::{is_one_seed, seeds_are_usual};
+use testkit::repeat::seeds_are_usual;
 use tickcast_topology::{Carrier, Outcome, Plan, check};
 
 /// Seeds of a test; `tools/test.sh` runs more.
 const SEEDS: u64 = 400;
 
-/// Seeds that fail, each with what is wrong; they are skipped unless one is asked for by itself.
-///
-/// 4654: at a point of presence, the service of the upstream server goes down right behind the first image of an item, and
-/// the source distributor does not say that this item is suspect.
-///
-/// 11651: updates of an item are missing while it is Ok; why is not known.
-///
-/// Seen with another order of streams: an item is given up while a second image is on its way, and asked for again. That
-/// image is taken for the answer.
-const KNOWN: [u64; 2] = [4_654, 11_651];
-
 #[test]
 fn any_topology_under_any_faults() {
     let mut sum = Outcome::default();
     testkit::for_each_seed!(0..SEEDS, |seed| {
-        if is_one_seed() || !KNOWN.contains(&seed) {
-            sum += check(seed);
-        }
+        sum += check(seed);
     });
     if seeds_are_usual() {
         assert!(sum.updates > 50_000 && sum.refreshes > 10_000, "{sum:?}");

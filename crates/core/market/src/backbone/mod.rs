@@ -10,7 +10,7 @@ pub use stream::{Kind, StreamMsg};
 
 use std::fmt;
 
-use rwf::{DecodeError, Domain, Key};
+use rwf::{DataState, DataType, DecodeError, Domain, Key, State, StateCode, StatusMsg, StreamState};
 
 use crate::key::ItemKey;
 
@@ -26,6 +26,17 @@ const VERSION_FIRST: u8 = 1;
 #[must_use]
 pub const fn is_spoken(version: u8) -> bool {
     version >= VERSION_FIRST && version.abs_diff(VERSION) <= 1
+}
+
+/// What clients get of items whose service is down.
+pub(crate) const SERVICE_DOWN_TEXT: &str = "the service is down: its provider has gone";
+
+/// What all items of a service are that is down, with stream id 0.
+pub(crate) fn service_status() -> Vec<u8> {
+    let state =
+        Some(State::new(StreamState::Open, DataState::Suspect).because(StateCode::NONE, SERVICE_DOWN_TEXT));
+    let msg = StatusMsg { state, ..StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA) };
+    rwf::encode_to_vec(|w| msg.encode(w)).expect("a short text can be encoded")
 }
 
 /// Longest name of a service: that of its topic, `tickcast.service.NAME`, has 255 bytes at most.

@@ -24,6 +24,9 @@ pub enum Kind {
     Directory,
     /// The provider's generic message.
     Generic,
+    /// A state of all items of the service at this point of the stream; about no item. Receivers of the first versions
+    /// skip it: they have the directory alone, which is not ordered against the stream.
+    ServiceStatus,
     /// A kind of a later version: it counts in the sequence and is skipped.
     Unknown(u8),
 }
@@ -40,6 +43,7 @@ impl Kind {
             Kind::Heartbeat => 6,
             Kind::Directory => 7,
             Kind::Generic => 8,
+            Kind::ServiceStatus => 9,
             Kind::Unknown(code) => code,
         }
     }
@@ -55,6 +59,7 @@ impl Kind {
             6 => Kind::Heartbeat,
             7 => Kind::Directory,
             8 => Kind::Generic,
+            9 => Kind::ServiceStatus,
             other => Kind::Unknown(other),
         }
     }

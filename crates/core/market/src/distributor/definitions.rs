@@ -17,7 +17,7 @@ use super::sink::DistributorSink;
 use super::stream::Stream;
 use super::suppliers::Suppliers;
 use super::sweep::ItemIndices;
-use crate::backbone::can_be_topic;
+use crate::backbone::{Kind, can_be_topic, service_status};
 
 /// What several providers offer as one service: it is up if one is, takes requests if one does, has the
 /// domains of all; without any it is `before`, and down.
@@ -234,7 +234,7 @@ impl Suppliers {
     pub(super) fn note_use(&mut self, id: u16) {
         let requested = self.services.get(&id).and_then(|service| service.requested());
         if requested.is_some_and(|requested| requested.sources.len() > 1) {
-            self.redefine(id);
+            self.define(id);
         }
     }
 
@@ -249,8 +249,34 @@ impl Suppliers {
         (wished..=u16::MAX).chain(1..wished).find(is_free).unwrap_or(wished)
     }
 
-    /// Describes a service anew, as its providers together offer it.
-    pub(super) fn redefine(&mut self, id: u16) {
+    /// Describes a service anew, as its providers together offer it. If it has gone down that is said on its stream too.
+    pub(super) fn redefine(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        let is_up =
+            |all: &Suppliers| all.services.get(&id).is_some_and(|service| service.definition.state.up);
+        let was_up = is_up(self);
+        self.define(id);
+        if was_up && !is_up(self) {
+            self.say_down(now, id, sink);
+        }
+    }
+
+    /// The same where a provider is lost: items may have become good since the service went down.
+    pub(super) fn redefine_without(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        self.define(id);
+        if self.services.get(&id).is_some_and(|service| !service.definition.state.up) {
+            self.say_down(now, id, sink);
+        }
+    }
+
+    /// What was sent of items before is not to be trusted from here on. The directory says so too, but it may be there
+    /// before an image that left earlier, or behind one that left later.
+    fn say_down(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
+        if let Some(service) = self.services.get_mut(&id) {
+            service.stream.send(now, Kind::ServiceStatus, 0, &service_status(), sink);
+        }
+    }
+
+    fn define(&mut self, id: u16) {
         let Some(service) = self.listed(id) else { return };
         let definition = match &service.supply {
             Supply::Requested(requested) => {

@@ -76,7 +76,7 @@ impl Distributor {
             {
                 requested.sources.retain(|p| self.items.suppliers.providers.contains_key(p));
             }
-            self.items.suppliers.redefine(*id);
+            self.items.suppliers.redefine_without(now, *id, sink);
         }
         if !units::planted(units::Bug::UpstreamLossUnsaid) {
             self.items.sweep(now, provider, What::Unasked(None, PROVIDER_GONE), sink);
@@ -297,7 +297,7 @@ impl Distributor {
         {
             requested.sources.push(provider);
         }
-        self.items.suppliers.redefine(id);
+        self.items.suppliers.redefine(now, id, sink);
         let offer = self.items.suppliers.offer(provider, id);
         let (is_up, is_loop) = offer.map_or((false, false), |offer| (offer.is_up(), offer.is_loop));
         if is_loop {
@@ -326,7 +326,7 @@ impl Distributor {
             self.privates.privates_lost(&mut self.items, provider, Some(id), SERVICE_WITHDRAWN, sink);
             self.items.withdraw(now, provider, id, sink);
         } else {
-            self.items.suppliers.redefine(id);
+            self.items.suppliers.redefine(now, id, sink);
             self.offer_lost(now, provider, id, SERVICE_WITHDRAWN, sink);
             self.items.pump(now, id, sink);
         }

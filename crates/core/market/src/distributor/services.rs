@@ -148,7 +148,7 @@ impl Distributor {
         if let Some(known) = self.items.suppliers.providers.get_mut(&provider) {
             known.service_ids.insert(theirs, ours);
         }
-        self.items.suppliers.redefine(ours);
+        self.items.suppliers.redefine(now, ours, sink);
         self.items.settle_service(now, ours, is_settling);
         if is_new && providers > 1 && self.items.suppliers.sharing_ration.take(now).is_some() {
             sink.notice(provider, &ProviderNotice::SharesService { service: &name, providers });
@@ -180,7 +180,7 @@ impl Distributor {
             let Supply::Published(publishers) = &mut service.supply else { continue };
             publishers.retain(|publisher| publisher.provider != provider);
             lost.insert(id, Fate::new(publishers.len()));
-            self.items.suppliers.redefine(id);
+            self.items.suppliers.redefine_without(now, id, sink);
             self.items.settle_service(now, id, false);
         }
         if !lost.is_empty() {

@@ -15,10 +15,11 @@ use super::base::{ClientId, LOST, Watcher};
 use super::client::{Client, Stream};
 use super::hot;
 use super::items::WatchedItems;
-use super::life::{Input, Phase};
+use super::life::{Act, Input, Phase};
 use super::service::{Sweep, What};
 use super::sink::ServerSink;
 use super::sweep::{Gone, Task};
+use crate::backbone::{Kind, SERVICE_DOWN_TEXT, service_status};
 use crate::key::ItemKey;
 
 /// Work of a task before it is another one's turn.
@@ -180,13 +181,19 @@ impl WatchedItems {
             What::Lost => {
                 self.on_input(index, Input::Lost);
                 self.forget_sides(index);
-                self.table[index].id = None;
+                (self.table[index].id, self.table[index].answers_due) = (None, 0);
                 let reason = (StateCode::NONE, "the source distributor is lost, looking for another");
                 self.suspect(now, index, reason, sink);
             }
-            What::Down => {
-                let reason = (StateCode::NONE, "the service is down: its provider has gone");
-                self.suspect(now, index, reason, sink);
+            What::Down => self.suspect(now, index, (StateCode::NONE, SERVICE_DOWN_TEXT), sink),
+            What::DownSince(sequence) => {
+                if item.life.on_service_status(sequence) == Act::Suspect {
+                    if let Some(recall) = &mut item.recall {
+                        let bytes_max = self.config.held_bytes_max;
+                        recall.note(sequence, Kind::Status, &service_status(), bytes_max);
+                    }
+                    self.suspect(now, index, (StateCode::NONE, SERVICE_DOWN_TEXT), sink);
+                }
             }
             What::Ask if item.life.phase() == Phase::Idle => self.request(index),
             What::Recheck
@@ -195,7 +202,11 @@ impl WatchedItems {
                 self.request(index);
             }
             What::Ask | What::Recheck => {}
-            What::SideLost(_) | What::SideDown(_) | What::Join(_) | What::SideLacks(..) => {
+            What::SideLost(_)
+            | What::SideDown(_)
+            | What::SideDownSince(..)
+            | What::Join(_)
+            | What::SideLacks(..) => {
                 hot::sweep_side(self, now, index, sweep.what, sink);
             }
             What::Resync(lacks) => self.resynchronise(now, index, (lacks, LOST), sink),

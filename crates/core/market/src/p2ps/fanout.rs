@@ -97,7 +97,12 @@ impl WatchedItems {
                 Ok(())
             }
             Kind::Generic => self.apply_generic(index, body, sink).map_err(Unusable::from),
-            Kind::Open | Kind::OpenInFull | Kind::Heartbeat | Kind::Directory | Kind::Unknown(_) => Ok(()),
+            Kind::Open
+            | Kind::OpenInFull
+            | Kind::Heartbeat
+            | Kind::Directory
+            | Kind::ServiceStatus
+            | Kind::Unknown(_) => Ok(()),
         };
         if result.is_err() {
             // The image has missed something that the provider meant.
@@ -263,10 +268,14 @@ impl WatchedItems {
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
         self.counters.images_in.inc();
-        if !self.table[index].life.awaits_image() {
-            return kept::on_image(self, now, index, (id, after), refresh, sink);
-        }
         let msg = RefreshMsg::parse(refresh)?;
+        if msg.part_num.unwrap_or(0) == 0 {
+            let due = &mut self.table[index].answers_due;
+            *due = due.saturating_sub(1);
+        }
+        if !self.table[index].life.awaits_image() {
+            return kept::on_image(self, now, index, (id, after), &msg, sink);
+        }
         // An image that ends its stream is all there is: no update follows that it would have to fit.
         let is_last = msg.state.stream != StreamState::Open;
         if is_last && msg.part_num.unwrap_or(0) == 0 {

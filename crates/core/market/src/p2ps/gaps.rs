@@ -135,7 +135,13 @@ impl Instances {
             return Ok(());
         }
         let (service, side) = (stream.service, stream.side());
-        match ids.map(|ids| ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()) {
+        let mut is_about_all = false;
+        let concerned = ids.map(|ids| {
+            let ids = ids.inspect(|id| is_about_all |= *id == 0);
+            ids.filter_map(|id| stream.item(id)).collect::<Vec<usize>>()
+        });
+        // What is about no item is about all: the state of the service.
+        match concerned.filter(|_| !is_about_all) {
             Some(mut concerned) => {
                 if units::planted(units::Bug::GapUnsaid) {
                     concerned.clear();

@@ -383,6 +383,9 @@ impl Instances {
             (Kind::Refresh | Kind::Status | Kind::Close | Kind::Generic, Some(index)) => {
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
+            (Kind::ServiceStatus, _) => {
+                items.on_service_status(now, service, (None, msg), sink).map_err(UpstreamError::Payload)?;
+            }
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
                 if let Some(index) = items.find_settled(key, sink)

@@ -42,6 +42,8 @@ pub(super) struct Item {
     pub(super) lingers_until: Option<Nanos>,
     /// It counts as suspect at present.
     pub(super) is_counted_suspect: bool,
+    /// Images that were asked for at the instance and have not come, at most: it may answer two questions with one.
+    pub(super) answers_due: u8,
     /// Its image is away and wanted.
     pub(super) recall: Option<Box<Recall>>,
     /// Whether its image stays.
@@ -90,6 +92,7 @@ impl Item {
             account,
             lingers_until: None,
             is_counted_suspect: false,
+            answers_due: 0,
             recall: None,
             image_use: ImageUse::default(),
             hot: None,

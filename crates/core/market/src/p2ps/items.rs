@@ -475,6 +475,8 @@ impl WatchedItems {
         }
         let bound = stream.bind(id, index);
         item.id = bound.then_some(id);
+        // What came before was not held for the item: an image without it answers an earlier request.
+        item.life.note(stream.handed_on());
         bound
     }
 

@@ -142,6 +142,7 @@ fn ask(items: &mut WatchedItems, sink: &mut impl ServerSink) {
             continue;
         };
         recall.begin(last);
+        item.answers_due = item.answers_due.saturating_add(1);
         items.kept.outstanding += 1;
         items.counters.images_requested.inc();
         let msg = LinkUp::ImageRequest { key: item.key.as_key() };
@@ -226,14 +227,13 @@ pub(super) fn on_image(
     now: Nanos,
     index: usize,
     (id, after): (u32, u64),
-    refresh: &[u8],
+    msg: &RefreshMsg<'_>,
     sink: &mut impl ServerSink,
 ) -> Result<(), DecodeError> {
     let is_awaited = |recall: &Recall| recall.step != Step::Wanted;
     if !items.table[index].recall.as_deref().is_some_and(is_awaited) {
         return Ok(());
     }
-    let msg = RefreshMsg::parse(refresh)?;
     // An image that ends its stream is all there is: no update follows that it would have to fit.
     let is_last = msg.state.stream != StreamState::Open;
     let was_bound = items.table[index].id == Some(id);
@@ -251,7 +251,7 @@ pub(super) fn on_image(
     let Some((_, image)) = recall.incoming.as_mut().filter(|(begun, _)| *begun == after) else {
         return Ok(());
     };
-    match image.on_refresh(&msg, &items.rules) {
+    match image.on_refresh(msg, &items.rules) {
         Ok(true) => {}
         Ok(false) => return Ok(()),
         Err(error) => {

@@ -187,6 +187,22 @@ impl Life {
         act
     }
 
+    /// The stream says with a message of a number that nothing of the service is good any more. An image that is on its
+    /// way does not have that if it is older.
+    pub(super) fn on_service_status(&mut self, sequence: u64) -> Act {
+        match self {
+            Life::Live { image_after } if sequence > *image_after => {
+                *image_after = sequence;
+                Act::Suspect
+            }
+            Life::Live { .. } => Act::DropStale,
+            _ => {
+                self.note(sequence);
+                Act::Note
+            }
+        }
+    }
+
     /// A whole image has come that was taken after a number. Returns the messages behind it, oldest first, if it is to
     /// be shown.
     pub(super) fn on_image(&mut self, after: u64) -> Option<Vec<HeldMessage>> {
@@ -242,8 +258,8 @@ impl Life {
         }
     }
 
-    /// An image that is older than a message is of no use.
-    fn note(&mut self, sequence: u64) {
+    /// An image that is older than a message is of no use, if one is needed.
+    pub(super) fn note(&mut self, sequence: u64) {
         if let Some(fetch) = self.fetch_mut() {
             fetch.needs_after = fetch.needs_after.max(sequence);
         }

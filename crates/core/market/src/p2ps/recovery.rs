@@ -107,6 +107,7 @@ impl WatchedItems {
         }
         let can_resume =
             item.was_live && self.sources.instances.get(&instance).is_some_and(Instance::has_resume);
+        item.answers_due = item.answers_due.saturating_add(1);
         let msg = match item.life.on(Input::Turn) {
             Act::AskAgain => LinkUp::ImageRequest { key },
             _ if can_resume => LinkUp::Resume { key },
@@ -166,8 +167,11 @@ impl WatchedItems {
             let Some(item) = self.table.get(index).filter(known) else { continue };
             let is_recalled = item.recall.as_ref().is_some_and(|recall| recall.step == Step::Asked);
             let is_asked = item.life.phase() == Phase::Requested || is_recalled;
-            if is_asked && !units::planted(units::Bug::GivesUpTooSoon) {
-                // Its image is on its way, and would answer the next request.
+            if (is_asked || item.answers_due > 0) && !units::planted(units::Bug::GivesUpTooSoon) {
+                // An image is on its way, and would answer the next request. Of one that nobody is certain to send the
+                // item does not wait for ever.
+                let due = item.answers_due;
+                self.table[index].answers_due = due.saturating_sub(u8::from(!is_asked));
                 let until = now + self.config.item_linger.max(LOOKS_AGAIN);
                 self.table[index].lingers_until = Some(until);
                 self.lingering.push_back((until, index, serial));

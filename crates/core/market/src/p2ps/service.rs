@@ -29,6 +29,8 @@ pub(super) enum What {
     Down,
     /// It is asked for.
     Ask,
+    /// Its provider is gone, as the stream says with a message of this number.
+    DownSince(u64),
     /// It is asked for if it is still suspect.
     Recheck,
     /// Messages up to a number were lost, nobody knows of which items.
@@ -39,6 +41,8 @@ pub(super) enum What {
     SideLost(SideNo),
     /// The provider is lost at a side.
     SideDown(SideNo),
+    /// The same, as the stream of the side says with a message of this number.
+    SideDownSince(SideNo, u64),
     /// A side is there (again).
     Join(SideNo),
     /// Messages of a side up to a number were lost, nobody knows of which items.
@@ -51,6 +55,7 @@ impl What {
         match self {
             What::Lost | What::Close => other != What::Close || self == What::Close,
             What::SideLost(_) | What::SideDown(_) | What::Join(_) | What::SideLacks(..) => self == other,
+            What::SideDownSince(side, _) => matches!(other, What::SideDownSince(of, _) if of == side),
             _ => std::mem::discriminant(&self) == std::mem::discriminant(&other),
         }
     }

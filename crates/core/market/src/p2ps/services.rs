@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use rwf::{DataState, DecodeError, StatusMsg};
 use units::Nanos;
 
 use super::hot;
 use super::items::WatchedItems;
+use super::merge::SideNo;
 use super::pair::Active;
 use super::service::What;
 use super::sink::ServerSink;
 use super::sources::Source;
+use crate::backbone::StreamMsg;
 
 /// How long after a service came up again its items are looked at. Until then the provider's refreshes make
 /// most of them good; the others may have had theirs before the directory told that the service was down,
@@ -90,6 +93,29 @@ impl WatchedItems {
         }
     }
 
+    /// The stream of a service, or of a side of it, says what all its items are from here on.
+    pub(super) fn on_service_status(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        (side, msg): (Option<SideNo>, &StreamMsg<'_>),
+        sink: &mut impl ServerSink,
+    ) -> Result<(), DecodeError> {
+        let state = StatusMsg::parse(msg.body)?.state;
+        let Some(service) = self.sources.services.get_mut(&id) else { return Ok(()) };
+        if state.is_some_and(|state| state.data == DataState::Suspect) {
+            // The directory may have told already that it is up again.
+            service.recheck_at = now + RECHECK_AFTER;
+            self.sources.services_due_at = self.sources.services_due_at.min(service.recheck_at);
+            let what = match side {
+                None => What::DownSince(msg.sequence),
+                Some(side) => What::SideDownSince(side, msg.sequence),
+            };
+            self.sweep(now, id, what, sink);
+        }
+        Ok(())
+    }
+
     /// Asks for items that are suspect though their service has been up again for a while.
     pub(super) fn recheck_services(&mut self, now: Nanos, sink: &mut impl ServerSink) {
         let due: Vec<u16> =
@@ -97,6 +123,10 @@ impl WatchedItems {
         for id in due {
             let Some(service) = self.sources.services.get_mut(&id) else { continue };
             service.recheck_at = Nanos::NEVER;
+            if !service.definition.state.up {
+                // Again when it is.
+                continue;
+            }
             self.sweep(now, id, What::Recheck, sink);
         }
     }

@@ -66,6 +66,12 @@ pub(super) fn on_side_message(
         }
         return;
     }
+    if msg.kind == Kind::ServiceStatus {
+        if items.on_service_status(now, service, (Some(side), msg), sink).is_err() {
+            items.counters.messages_refused.inc();
+        }
+        return;
+    }
     let Some(index) = item else {
         if msg.kind == Kind::Update {
             items.counters.updates_unwatched.inc();
@@ -84,6 +90,20 @@ pub(super) fn on_side_message(
             want_side(items, index, side);
         }
     }
+}
+
+/// What the stream of a side says of all items is said of one.
+pub(super) fn say_of_side(
+    items: &mut WatchedItems,
+    now: Nanos,
+    at: (usize, SourceId, SideNo),
+    (sequence, status): (u64, &[u8]),
+    sink: &mut impl ServerSink,
+) {
+    let (kind, instance, item) = (Kind::Status, 0, 0);
+    let head = Head { kind, sequence, number: None, digest: 0, is_part: false };
+    let msg = StreamMsg { kind, instance, sequence, item, parts: &[], body: status };
+    on_side_head(items, now, at, (head, &msg), sink);
 }
 
 pub(super) fn on_side_head(

@@ -162,7 +162,7 @@ impl Follower {
             },
             Kind::Refresh => self.on_image(msg.item, msg.body),
             Kind::Status | Kind::Close => self.tally.on_doubt(self.item(msg.item)),
-            Kind::Heartbeat | Kind::Directory | Kind::Generic | Kind::Unknown(_) => {}
+            Kind::Heartbeat | Kind::Directory | Kind::Generic | Kind::ServiceStatus | Kind::Unknown(_) => {}
         }
     }
 

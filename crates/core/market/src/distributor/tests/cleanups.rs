@@ -56,7 +56,12 @@ fn the_items_of_a_provider_that_is_gone_are_suspect_in_portions() {
     let mut bench = publishing_many();
     bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
     assert!(bench.core.is_leaving(PROVIDER));
-    assert_eq!(bench.log.take(), ["directory: 1 BINANCE down"], "that the service is down is said at once");
+    let said = bench.log.take();
+    assert_eq!(
+        said,
+        ["all of 1 suspect #36", "directory: 1 BINANCE down"],
+        "that it is down is said at once"
+    );
     let mut suspect = bench.suspect_items();
     assert!((1..=PER_TURN).contains(&suspect), "{suspect}");
     while bench.is_cleaning() {

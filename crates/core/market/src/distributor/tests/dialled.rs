@@ -541,7 +541,7 @@ fn without_a_provider_the_service_is_down_and_its_items_wait_for_one() {
     bench.image(A, 5, &[(22, 1)]);
     bench.log.take();
     bench.core.on_provider_closed(T0, A, &mut bench.log);
-    assert_eq!(bench.log.take(), ["directory: 1 BINANCE down"]);
+    assert_eq!(bench.log.take(), ["all of 1 suspect #2", "directory: 1 BINANCE down"]);
     bench.interest(T0, "Y");
     assert_eq!(bench.log.take(), ["peer 7: Y open suspect waiting for a provider of the service"]);
     bench.dial(A);
@@ -559,7 +559,8 @@ fn a_service_that_goes_down_at_its_provider_is_asked_for_again_when_it_is_up() {
     bench.image(A, 5, &[(22, 1)]);
     bench.log.take();
     bench.provider(T0, A, &Script::directory(&[service(3, false)]));
-    assert_eq!(bench.log.take(), ["provider 100: close 5", "directory: 1 BINANCE down"]);
+    let said = bench.log.take();
+    assert_eq!(said, ["all of 1 suspect #2", "provider 100: close 5", "directory: 1 BINANCE down"]);
     bench.provider(T0, A, &Script::directory(&[service(3, true)]));
     assert_eq!(bench.log.take(), ["provider 100: request X on 6 in 3", "directory: 1 BINANCE up"]);
     bench.provider(T0, A, &Script::directory(&[]));

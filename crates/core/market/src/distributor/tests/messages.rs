@@ -120,7 +120,7 @@ fn a_post_that_nobody_answers_is_refused_in_time_or_with_the_provider() {
     bench.core.on_peer_closed(T0, OTHER_PEER, &mut bench.log);
     bench.log.take();
     bench.core.on_provider_closed(T0, A, &mut bench.log);
-    assert_eq!(bench.said(), ["peer 7: answer for 70: nak 10 source down"]);
+    assert_eq!(bench.said(), ["peer 7: answer for 70: nak 10 source down", "all of 1 suspect #2"]);
     assert_eq!((bench.counters.posts_outstanding.get(), bench.counters.posts_refused.get()), (0, 2));
 }
 

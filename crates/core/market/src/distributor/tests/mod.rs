@@ -115,6 +115,8 @@ fn content(bytes: &[u8]) -> String {
     format!("{state}{}", fields.join(" "))
 }
 
+const DOWN: &str = "open suspect the service is down: its provider has gone";
+
 impl DistributorSink for Log {
     fn open_stream(&mut self, service: u16, name: &str) {
         self.0.push(format!("open stream {service} {name}"));
@@ -123,6 +125,10 @@ impl DistributorSink for Log {
         self.0.push(format!("close stream {service}"));
     }
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
+        if msg.kind == Kind::ServiceStatus {
+            assert_eq!((msg.item, content(msg.body)), (0, DOWN.to_owned()));
+            return self.0.push(format!("all of {service} suspect #{}", msg.sequence));
+        }
         let body = match msg.kind {
             Kind::Open | Kind::OpenInFull => of(&msg.opened(1).expect("a key")),
             Kind::Heartbeat => String::new(),
@@ -389,15 +395,15 @@ fn a_provider_that_goes_leaves_its_items_suspect_until_it_is_back() {
     bench.interest(T0, "A");
     bench.log.take();
     bench.core.on_provider_closed(T0, PROVIDER, &mut bench.log);
-    assert_eq!(bench.log.take(), ["directory: 1 BINANCE down"]);
+    assert_eq!(bench.log.take(), ["all of 1 suspect #2", "directory: 1 BINANCE down"]);
     bench.peer(T0, &LinkUp::ImageRequest { key: item("A") });
-    assert_eq!(bench.log.take(), ["peer 7: image of A as item 1 after #1: suspect 22=1"]);
+    assert_eq!(bench.log.take(), ["peer 7: image of A as item 1 after #2: suspect 22=1"]);
     let again = ProviderId(2);
     bench.provider_logs_in(again);
     bench.announce(again, &[service(3, true)]);
     bench.provider(T0, again, &refresh(-9, "A", &[(22, 2)]));
     let log = bench.log.take();
-    assert_eq!(log[1..], ["directory: 1 BINANCE up", "1 Refresh #2 item 1: ok 22=2"]);
+    assert_eq!(log[1..], ["directory: 1 BINANCE up", "1 Refresh #3 item 1: ok 22=2"]);
 }
 
 #[test]

@@ -128,7 +128,10 @@ fn a_private_stream_ends_with_its_provider_its_link_or_for_want_of_an_answer() {
     assert_eq!(bench.said(), ["provider 100: close 7"]);
     bench.core.on_provider_closed(T0, A, &mut bench.log);
     let lost = "peer 7: private 71: closed-recover suspect the connection to the provider is lost";
-    assert_eq!((bench.said(), bench.privates()), (vec![lost.to_owned()], (0, 0)));
+    assert_eq!(
+        (bench.said(), bench.privates()),
+        (["all of 1 suspect #1", lost].map(str::to_owned).to_vec(), (0, 0))
+    );
     assert_eq!(bench.counters.requests_unanswered.get(), 1);
 }
 

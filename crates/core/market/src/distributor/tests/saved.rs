@@ -53,12 +53,12 @@ fn restored_items_are_suspect_until_their_provider_publishes_them() {
     );
     bench.interest(T0, "B");
     let asked = bench.log.take();
-    assert_eq!(asked, ["1 Open #1 item 1: B", "peer 7: image of B as item 1 after #1: suspect 22=20 25=7"]);
+    assert_eq!(asked, ["1 Open #2 item 1: B", "peer 7: image of B as item 1 after #2: suspect 22=20 25=7"]);
     bench.provider_logs_in(PROVIDER);
     bench.announce(PROVIDER, &[service(3, true)]);
     bench.provider(LATER, PROVIDER, &refresh(-9, "B", &[(22, 21), (25, 8)]));
     let log = bench.log.take();
-    assert!(log.contains(&"1 Refresh #2 item 1: ok 22=21 25=8".to_owned()), "{log:?}");
+    assert!(log.contains(&"1 Refresh #3 item 1: ok 22=21 25=8".to_owned()), "{log:?}");
     let states: Vec<(String, DataState)> =
         bench.core.items().map(|(key, cached)| (of(&key.as_key()), cached.state().data)).collect();
     let suspect = |name: &str| (name.to_owned(), DataState::Suspect);

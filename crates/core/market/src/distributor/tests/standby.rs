@@ -165,7 +165,7 @@ fn what_a_provider_says_of_an_item_that_nobody_has_is_about_its_own_image() {
     let good = State::new(rwf::StreamState::Open, DataState::Ok);
     bench.provider(T0, OTHER, &Script::status(-5, good));
     bench.provider(T0, OTHER, &update(-5, None, &[(25, 103)]));
-    assert_eq!(bench.log.take(), ["1 Refresh #4 item 1: ok 22=100 25=103"]);
+    assert_eq!(bench.log.take(), ["1 Refresh #5 item 1: ok 22=100 25=103"]);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod restarts;
 mod ripples;
 mod rounds;
 mod scale;
+mod service_status;
 mod spoilt;
 mod streams;
 mod users;
