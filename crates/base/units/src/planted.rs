@@ -24,6 +24,8 @@ pub enum Bug {
     DropsHeld,
     /// P2PS: an item that nobody watches is given up while its image is on its way.
     GivesUpTooSoon,
+    /// P2PS: an image from before the item was opened anew is kept.
+    TakesOldAnswers,
     /// P2PS: a stream that was not sent an update is not noted.
     ForgetsConflated,
     /// P2PS: updates that were delivered are counted twice.
@@ -54,7 +56,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 22] = [
+    pub const ALL: [Bug; 23] = [
         Bug::NaksOnce,
         Bug::ForgetsFirstNak,
         Bug::GivesUpAtOnce,
@@ -64,6 +66,7 @@ impl Bug {
         Bug::TakesStaleImages,
         Bug::DropsHeld,
         Bug::GivesUpTooSoon,
+        Bug::TakesOldAnswers,
         Bug::ForgetsConflated,
         Bug::CountsTwice,
         Bug::TakesOldRecalls,

@@ -156,7 +156,9 @@ impl DistributorSink for Out {
     fn open_stream(&mut self, _: u16, _: &str) {}
     fn close_stream(&mut self, _: u16) {}
     fn publish(&mut self, _: u16, msg: &StreamMsg<'_>) {
-        self.0.push(Line::Stream([&msg.header()[..], msg.parts, msg.body].concat()));
+        // Optional parts are skipped by who does not know them, and were added since.
+        let msg = StreamMsg { parts: &[], ..*msg };
+        self.0.push(Line::Stream([&msg.header()[..], msg.body].concat()));
     }
     fn publish_directory(&mut self, msg: &StreamMsg<'_>) {
         self.0.push(Line::Directory([&msg.header()[..], msg.parts, msg.body].concat()));

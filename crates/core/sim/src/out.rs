@@ -37,7 +37,7 @@ impl DistributorSink for DistributorOut {
     fn publish(&mut self, service: u16, msg: &StreamMsg<'_>) {
         // What the core counts of each update: `stamp_bytes` of its configuration.
         let part = STAMPS.part();
-        let parts = if msg.kind == Kind::Update { part.bytes() } else { &[] };
+        let parts = if msg.kind == Kind::Update { part.bytes() } else { msg.parts };
         let msg = StreamMsg { parts, ..*msg };
         self.0.push(FromDistributor::Stream(Some(service), [&msg.header()[..], parts, msg.body].concat()));
     }

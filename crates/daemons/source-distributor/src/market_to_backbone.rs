@@ -73,7 +73,7 @@ impl<O: Outlet> DistributorSink for MarketToBackbone<'_, O> {
                 let (stamped, mut room) = (StreamMsg { parts: part.bytes(), ..*msg }, [0; _]);
                 self.outlet.publish(self.now, service, stamped.header_and_parts(&mut room), msg.body);
             }
-            _ => self.outlet.publish(self.now, service, &msg.header(), msg.body),
+            _ => self.outlet.publish(self.now, service, msg.header_and_parts(&mut [0; _]), msg.body),
         }
     }
 

@@ -65,6 +65,9 @@ impl Kind {
     }
 }
 
+/// Type of the part of an Open that says that the item's messages were not sent before.
+const ANEW: u8 = 2;
+
 /// One message of a stream. Shape: section 2 of `docs/protocol/backbone.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamMsg<'a> {
@@ -152,6 +155,28 @@ impl<'a> StreamMsg<'a> {
         }
         let domain = Domain(body.u8()?);
         Ok(ItemKey::named(service, domain, body.name()?))
+    }
+
+    /// The optional part of an Open of an item whose messages nobody wanted before: what happened until then was not sent.
+    pub const ANEW: &'static [u8] = &[ANEW, 0, 0, 0];
+
+    /// Whether an Open has [`StreamMsg::ANEW`].
+    ///
+    /// # Errors
+    /// [`BackboneError::Truncated`] for a part that runs past the header.
+    pub fn is_anew(&self) -> Result<bool, BackboneError> {
+        let mut parts = Cursor::new(self.parts);
+        while !parts.is_empty() {
+            match parts.u8()? {
+                0 => {}
+                ANEW => return Ok(true),
+                _ => {
+                    let len = parts.u8()?;
+                    parts.take(len.into())?;
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Kind and body of the message that lets an id stand for an item.

@@ -382,6 +382,7 @@ impl Items {
             return;
         }
         item.waiting.retain(|waiting| *waiting != peer);
+        let parts = if item.peers.is_empty() { StreamMsg::ANEW } else { &[] };
         if !item.peers.contains(&peer) {
             item.peers.push(peer);
         }
@@ -393,7 +394,7 @@ impl Items {
         };
         item.id = Some(id);
         let (kind, body) = StreamMsg::open(&item.key.as_key());
-        service.stream.send(now, kind, id, &body, sink);
+        service.stream.send_with(now, (kind, parts), id, &body, sink);
         self.counters.stream_messages_out.inc();
         self.send_image(now, index, peer, sink);
         if self.table[index].cached.is_away() {

@@ -65,18 +65,28 @@ impl Stream {
         body: &[u8],
         sink: &mut impl DistributorSink,
     ) -> u64 {
+        self.send_with(now, (kind, &[]), item, body, sink)
+    }
+
+    /// The same with optional parts.
+    #[inline]
+    pub(super) fn send_with(
+        &mut self,
+        now: Nanos,
+        (kind, parts): (Kind, &[u8]),
+        item: u32,
+        body: &[u8],
+        sink: &mut impl DistributorSink,
+    ) -> u64 {
         let sequence = self.ring.push(item);
         self.sent_at = now;
         let is_update = kind == Kind::Update;
         self.updates += u64::from(is_update);
         let stamp_bytes = if is_update { self.stamp_bytes } else { 0 };
-        let bytes = (StreamMsg::HEADER_BYTES + stamp_bytes + body.len()) as u64;
+        let bytes = (StreamMsg::HEADER_BYTES + stamp_bytes + parts.len() + body.len()) as u64;
         self.counters.stream_bytes_out.add(bytes);
         self.outflow.add(sequence, bytes);
-        sink.publish(
-            self.service,
-            &StreamMsg { kind, instance: self.instance, sequence, item, parts: &[], body },
-        );
+        sink.publish(self.service, &StreamMsg { kind, instance: self.instance, sequence, item, parts, body });
         sequence
     }
 

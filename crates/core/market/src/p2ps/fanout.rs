@@ -21,6 +21,9 @@ use crate::cached::RefreshForm;
 
 const UNUSABLE: &str = "a message from the source distributor could not be used";
 
+/// What clients get with an image that has come too late, while another one is on its way.
+const ASKED_AGAIN: &str = "the image lacks updates, another one is on its way";
+
 /// From instances to clients.
 impl WatchedItems {
     /// A generic message for all who watch an item.
@@ -303,6 +306,9 @@ impl WatchedItems {
             return Ok(());
         }
         if !item.life.accepts_image(after) {
+            // Who comes until there is another one gets this, marked as what it is.
+            item.cached.suspect(StateCode::NONE, ASKED_AGAIN);
+            self.count_suspect(index);
             self.request(index);
             self.send_requests(now, sink);
             return Ok(());

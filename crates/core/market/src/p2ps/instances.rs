@@ -392,6 +392,9 @@ impl Instances {
                     && items.table[index].life.phase() != Phase::Idle
                 {
                     items.bind(index, msg.item);
+                    if msg.is_anew().map_err(UpstreamError::Malformed)? {
+                        items.on_opened_anew(now, index, msg.sequence, sink);
+                    }
                 }
             }
             _ => {}

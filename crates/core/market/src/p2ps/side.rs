@@ -61,8 +61,15 @@ pub(super) fn on_side_message(
             items.counters.messages_refused.inc();
             return;
         };
+        let Ok(is_anew) = msg.is_anew() else {
+            items.counters.messages_refused.inc();
+            return;
+        };
         if let Some(index) = items.find_settled(key, sink) {
             bind_side(items, index, side, msg.item);
+            if is_anew {
+                on_side_opened_anew(items, now, index, (side, msg.sequence), sink);
+            }
         }
         return;
     }
@@ -430,6 +437,25 @@ pub(super) fn resynchronise_sides(
 }
 
 /// Messages about an item were lost of a side's stream.
+/// See `WatchedItems::on_opened_anew`.
+fn on_side_opened_anew(
+    items: &mut WatchedItems,
+    now: Nanos,
+    index: usize,
+    (side, sequence): (SideNo, u64),
+    sink: &mut impl ServerSink,
+) {
+    let Some(merge) = items.table[index].hot.as_mut() else { return };
+    let own = &mut merge.sides[side];
+    match own.standing {
+        Standing::Asked | Standing::Refused { .. } => own.dropped = own.dropped.max(sequence),
+        Standing::Unproven | Standing::Joined if own.after < sequence => {
+            lack_side(items, now, index, (side, sequence), sink);
+        }
+        Standing::Unproven | Standing::Joined | Standing::Out => {}
+    }
+}
+
 pub(super) fn lack_side(
     items: &mut WatchedItems,
     now: Nanos,

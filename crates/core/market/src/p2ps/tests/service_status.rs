@@ -103,3 +103,46 @@ fn an_item_is_not_given_up_while_a_second_image_is_on_its_way() {
     assert!(!gives_up(&mut bench), "the second answer may still come");
     assert!(gives_up(&mut bench), "the instance has answered both with one");
 }
+
+fn open_anew(bench: &mut Bench, sequence: u64) {
+    let (kind, body) = StreamMsg::open(&named("IBM"));
+    let msg = StreamMsg { kind, instance: INSTANCE, sequence, item: 1, parts: StreamMsg::ANEW, body: &body };
+    let bytes = [&msg.header()[..], msg.parts, &body].concat();
+    bench.core.on_stream_message(bench.now, STREAM, &bytes, &mut bench.log).expect("accepted");
+}
+
+#[test]
+fn what_was_not_sent_for_a_while_is_asked_for_again() {
+    let mut bench = Bench::watching();
+    bench.open(2, 1, "IBM");
+    assert_eq!(bench.took(), [""; 0], "another server has asked for it");
+    open_anew(&mut bench, 3);
+    let took = bench.took();
+    assert!(took[0].starts_with("1/5: status open suspect: the source distributor had stopped"), "{took:?}");
+    assert_eq!(took[1..], ["77: image IBM"]);
+    bench.image(1, 2, "IBM", &[(22, 2)]);
+    assert_eq!(bench.took(), ["77: image IBM"], "it is older than what was not sent");
+    bench.image(1, 3, "IBM", &[(22, 3)]);
+    assert_eq!(bench.took(), ["1/5: refresh ok 22=3"]);
+    open_anew(&mut bench, 3);
+    bench.image(1, 9, "IBM", &[(22, 9)]);
+    assert_eq!(
+        bench.took(),
+        [""; 0],
+        "of a message that was there and an image that nobody has asked for nothing comes"
+    );
+}
+
+#[test]
+fn an_image_that_was_too_old_is_shown_as_suspect() {
+    let mut bench = Bench::running();
+    bench.request(A, 5, "IBM");
+    bench.took();
+    open_anew(&mut bench, 3);
+    bench.image(1, 2, "IBM", &[(22, 2)]);
+    assert_eq!(bench.took(), ["77: image IBM"]);
+    bench.request(B, 6, "IBM");
+    assert_eq!(bench.took(), ["2/6: refresh suspect solicited 22=2"]);
+    bench.image(1, 3, "IBM", &[(22, 3)]);
+    assert_eq!(bench.took(), ["2/6: refresh ok 22=3", "1/5: refresh ok solicited 22=3"]);
+}
