@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 use crate::backbone::Kind;
 
@@ -44,6 +44,8 @@ pub(super) struct Head {
 pub(super) struct Waiting {
     pub(super) head: Head,
     pub(super) body: Box<[u8]>,
+    /// The other side is waited for until then.
+    pub(super) until: Nanos,
 }
 
 /// How far a side is with an item.
@@ -95,15 +97,20 @@ impl Side {
         self.standing == Standing::Joined && self.is_good
     }
 
+    /// Whether messages of it may be taken, now or when its image is there.
+    fn is_followed(&self) -> bool {
+        matches!(self.standing, Standing::Asked | Standing::Unproven | Standing::Joined)
+    }
+
     /// Lets a message wait; `false` if there is no room for it. Then nothing waits any more.
-    pub(super) fn hold(&mut self, head: Head, body: &[u8], bytes_max: usize) -> bool {
+    pub(super) fn hold(&mut self, (head, body): (Head, &[u8]), until: Nanos, bytes_max: usize) -> bool {
         if self.bytes + body.len() > bytes_max {
             self.dropped = head.sequence;
             self.drop_waiting();
             return false;
         }
         self.bytes += body.len();
-        self.waiting.push_back(Waiting { head, body: body.into() });
+        self.waiting.push_back(Waiting { head, body: body.into(), until });
         true
     }
 
@@ -163,8 +170,9 @@ const YOUNGER_TRIES: u8 = 3;
 /// The wait for the next image that may prove a side doubles so often, less one.
 const PROOFS_MAX: u8 = 7;
 
-/// So many jumps are remembered that the other side has not confirmed.
-const HOLES_MAX: usize = 4;
+/// So many jumps are remembered one by one that the other side has not confirmed. Beyond, the last one gets longer: a number
+/// in it may have been taken, but none that was not is dropped in silence.
+const HOLES_MAX: usize = 128;
 
 /// The two streams of an item, and what was taken of them.
 #[derive(Debug, Default)]
@@ -340,10 +348,12 @@ impl Merge {
             };
         };
         if number == taken || precedes(number, taken) {
-            if self.holes.iter().any(|(from, to)| precedes(*from, number) && precedes(number, *to)) {
+            let copy = self.recent().iter().find(|(known, _)| *known == number);
+            if copy.is_none()
+                && self.holes.iter().any(|(from, to)| precedes(*from, number) && precedes(number, *to))
+            {
                 return Verdict::Lost;
             }
-            let copy = self.recent().iter().find(|(known, _)| *known == number);
             return match copy {
                 // An image that a side sends again has the number of the last update.
                 Some((_, said)) if *said != head.digest && (*said ^ head.digest) & 1 == 0 => Verdict::Differs,
@@ -383,11 +393,11 @@ impl Merge {
         match verdict {
             Verdict::Take if taken.is_some() => {
                 let taken = taken.unwrap_or_default();
-                if number != taken.wrapping_add(1) && precedes(taken, number) {
-                    if self.holes.len() == HOLES_MAX {
-                        self.holes.remove(0);
-                    }
-                    self.holes.push((taken, number));
+                if !self.sides[other(side)].is_followed() {
+                    // Its image will have what it has.
+                    self.holes = Vec::new();
+                } else if number != taken.wrapping_add(1) && precedes(taken, number) {
+                    self.note_hole(taken, number);
                 }
                 self.number = Some(number);
                 self.remember(number, head.digest);
@@ -414,6 +424,15 @@ impl Merge {
         }
     }
 
+    /// Nothing was taken between two numbers.
+    fn note_hole(&mut self, from: u32, to: u32) {
+        let is_full = self.holes.len() >= HOLES_MAX;
+        match self.holes.last_mut().filter(|_| is_full) {
+            Some(last) => last.1 = to,
+            None => self.holes.push((from, to)),
+        }
+    }
+
     /// How many of the last numbers that were taken lie between two that a side has said one after the other.
     fn left_out(&self, before: Option<u32>, number: u32) -> usize {
         let Some(before) = before.filter(|before| before.wrapping_add(1) != number) else { return 0 };
@@ -437,9 +456,10 @@ impl Merge {
         None
     }
 
-    /// Whether a side waits for the other one.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.sides.iter().any(|side| side.standing == Standing::Joined && !side.waiting.is_empty())
+    /// Until when a side waits for the other one, if one does.
+    pub(super) fn waits_until(&self) -> Option<Nanos> {
+        let joined = self.sides.iter().filter(|side| side.standing == Standing::Joined);
+        joined.filter_map(|side| side.waiting.front()).map(|waiting| waiting.until).min()
     }
 
     /// The wait is over: a side for which the other one waits is slow.

@@ -1,5 +1,7 @@
 //! What comes over the stream of one of the two sides of a hot service, and what is done with it (`hot`).
 
+use std::cmp::Reverse;
+
 use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
@@ -93,14 +95,14 @@ pub(super) fn on_side_head(
     (head, msg): (Head, &StreamMsg<'_>),
     sink: &mut impl ServerSink,
 ) {
-    let bytes_max = items.config.held_bytes_max;
+    let (bytes_max, until) = (items.config.held_bytes_max, now + items.config.hot_wait);
     let item = &mut items.table[index];
     let is_live = item.life.phase() == Phase::Live;
     let Some(merge) = item.hot.as_mut() else { return };
     match merge.sides[side].standing {
         Standing::Asked | Standing::Refused { .. } => {
             items.counters.updates_held.inc();
-            if !merge.sides[side].hold(head, msg.body, bytes_max) {
+            if !merge.sides[side].hold((head, msg.body), until, bytes_max) {
                 items.counters.held_overflows.inc();
             }
         }
@@ -109,6 +111,13 @@ pub(super) fn on_side_head(
         // One that nobody has asked for is as good as one that was asked for.
         Standing::Out if head.kind == Kind::Refresh => {
             on_side_part(items, now, (index, side), (msg.sequence, msg.body), sink);
+        }
+        // It was left because its data was not to be trusted, which may be over.
+        Standing::Out if head.kind == Kind::Status => {
+            let state = StatusMsg::parse(msg.body).ok().and_then(|msg| msg.state);
+            if state.is_some_and(|s| s.stream == StreamState::Open && s.data == DataState::Ok) {
+                want_side(items, index, side);
+            }
         }
         Standing::Out => {}
         Standing::Unproven | Standing::Joined => {
@@ -128,7 +137,7 @@ pub(super) fn on_side_head(
                 }
                 return;
             }
-            if !merge.sides[side].hold(head, msg.body, bytes_max) {
+            if !merge.sides[side].hold((head, msg.body), until, bytes_max) {
                 items.counters.held_overflows.inc();
                 // Nothing may be lost of what waits for the other side: all of the item comes anew.
                 let is_joined = merge.sides[side].standing == Standing::Joined;
@@ -139,14 +148,6 @@ pub(super) fn on_side_head(
                     want_side(items, index, side);
                 }
                 return;
-            }
-            let (serial, service, is_listed) = (item.serial, item.key.service, merge.is_listed);
-            if merge.sides[side].standing == Standing::Joined && !is_listed {
-                merge.is_listed = true;
-                let until = now + items.config.hot_wait;
-                if let Some(pair) = items.sources.pair_mut(service) {
-                    pair.holds.push_back((until, index, serial));
-                }
             }
             drain_sides(items, now, index, sink);
         }
@@ -167,10 +168,22 @@ pub(super) fn drain_sides(items: &mut WatchedItems, now: Nanos, index: usize, si
         };
         let service = item.key.service;
         let Some((side, waiting, verdict)) = item.hot.as_mut().and_then(|merge| merge.next_waiting()) else {
-            return;
+            return list_waiting(items, index);
         };
         let Some(source) = items.sources.source_of_side(service, side) else { continue };
         carry_out(items, now, (index, source, side), (waiting.head, verdict, &waiting.body), sink);
+    }
+}
+
+/// If something waits for the other side, that is not for ever.
+fn list_waiting(items: &mut WatchedItems, index: usize) {
+    let item = &mut items.table[index];
+    let (service, serial) = (item.key.service, item.serial);
+    let Some(merge) = item.hot.as_mut().filter(|merge| !merge.is_listed) else { return };
+    let Some(until) = merge.waits_until() else { return };
+    merge.is_listed = true;
+    if let Some(pair) = items.sources.pair_mut(service) {
+        pair.holds.push(Reverse((until, index, serial)));
     }
 }
 

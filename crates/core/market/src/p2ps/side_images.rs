@@ -26,9 +26,6 @@ pub(super) const REOPEN_AFTER: Duration = Duration::from_secs(5);
 /// An image of more bytes than this, its parts together, is not taken.
 const IMAGE_BYTES_MAX: usize = 64 << 20;
 
-/// So many of the images that are on their way are looked at for the one that has come; the others leave by their time.
-const ASKED_LOOKED_AT: usize = 64;
-
 /// What clients get of an item that one side does not have, and the other one not yet.
 const WAITING: State<'static> = State::new(StreamState::Open, DataState::Suspect)
     .because(StateCode::NONE, "waiting for a provider at one of the source distributors of the pair");
@@ -201,10 +198,8 @@ pub(super) fn on_whole_image(
     } else {
         merge.sides[side].leave();
     }
-    if let Some(pair) = items.sources.pair_mut(service)
-        && let Some(at) = pair.asked.iter().take(ASKED_LOOKED_AT).position(|a| (a.1, a.3) == (index, side))
-    {
-        pair.asked.remove(at);
+    if let Some(pair) = items.sources.pair_mut(service) {
+        pair.forget_asked(index, side);
     }
     recount_sides(items, index);
     drain_sides(items, now, index, sink);
@@ -269,6 +264,10 @@ pub(super) fn on_side_status(
     own.is_registered &= !is_closed;
     if matches!(own.standing, Standing::Asked | Standing::Refused { .. }) {
         own.standing = Standing::Refused { is_closed };
+        let service = items.table[index].key.service;
+        if let Some(pair) = items.sources.pair_mut(service) {
+            pair.forget_asked(index, side);
+        }
         if is_closed {
             want_side_later(items, index, side, now + REOPEN_AFTER);
         }
