@@ -278,7 +278,7 @@ impl SourceDistributorConfig {
             && BESIDE.iter().any(|beside| file.ends_with(beside))
         {
             let text = format!(
-                "`{file}`: names that end in {} stand beside the file of another",
+                "`{file}`: a name that ends in {} is that of what stands beside another file, choose another one",
                 BESIDE.join(" or ")
             );
             complaints.push(Complaint::new(["saved_images.file"], text));
@@ -340,7 +340,7 @@ mod tests {
         for name in ["images.new", "images.lock"] {
             let refused =
                 load(&format!("[saved_images]\nfile = \"/var/lib/{name}\"")).expect_err(name).to_string();
-            assert!(refused.contains("saved_images.file") && refused.contains(name), "{refused}");
+            assert!(refused.contains(name) && refused.contains("choose another one"), "{refused}");
         }
         assert!(load("[saved_images]\nfile = \"/var/lib/images.new.1\"").is_ok());
     }

@@ -253,7 +253,7 @@ pub(super) fn want_side(items: &mut WatchedItems, index: usize, side: SideNo) {
     }
     let (service, serial) = (item.key.service, item.serial);
     if !std::mem::replace(&mut merge.sides[side].is_in_row, true)
-        && let Some(pair) = items.sources.pair_mut(service)
+        && let Some(pair) = items.sources.due_pair_mut(service)
     {
         pair.joins.push_back((index, serial, side));
     }
@@ -272,7 +272,7 @@ pub(super) fn want_side_later(items: &mut WatchedItems, index: usize, side: Side
     let (service, serial) = (item.key.service, item.serial);
     let Some(merge) = item.hot.as_mut() else { return };
     if !std::mem::replace(&mut merge.sides[side].is_due, true)
-        && let Some(pair) = items.sources.pair_mut(service)
+        && let Some(pair) = items.sources.due_pair_mut(service)
     {
         pair.later.push(Reverse((at, index, serial, side)));
     }
@@ -293,10 +293,14 @@ pub(super) fn give_up_sides(items: &mut WatchedItems, index: usize, sink: &mut i
 
 /// What is due of the pairs.
 pub(super) fn check_sides(items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
-    let mut next = items.sources.hot.first().copied();
+    let mut next = items.sources.pairs_due.first().copied();
     while let Some(id) = next {
         check_pair(items, now, id, sink);
-        next = items.sources.hot.range(id.saturating_add(1)..).next().copied().filter(|next| *next > id);
+        if items.sources.pair_mut(id).is_none_or(|pair| pair.is_idle()) {
+            items.sources.pairs_due.remove(&id);
+        }
+        next =
+            items.sources.pairs_due.range(id.saturating_add(1)..).next().copied().filter(|next| *next > id);
     }
 }
 
@@ -380,7 +384,7 @@ pub(super) fn merge_of(items: &mut WatchedItems, index: usize, serial: u64) -> O
 
 /// When [`WatchedItems::check_sides`] is due next.
 pub(super) fn next_side_check(items: &WatchedItems) -> Nanos {
-    let services = items.sources.hot.iter().filter_map(|id| items.sources.services.get(id));
+    let services = items.sources.pairs_due.iter().filter_map(|id| items.sources.services.get(id));
     let pairs = services.filter_map(|service| service.hot.as_ref());
     let (timeout, asks_max) = (items.config.image_timeout, items.config.images_outstanding_max);
     pairs.map(|pair| pair.next_due(timeout, asks_max)).min().unwrap_or(Nanos::NEVER)

@@ -174,6 +174,21 @@ const PROOFS_MAX: u8 = 7;
 /// in it may have been taken, but none that was not is dropped in silence.
 const HOLES_MAX: usize = 128;
 
+/// Numbers that were not taken: behind the first, before the second.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    from: u32,
+    to: u32,
+    /// The side that has left them out.
+    by: u8,
+}
+
+impl Hole {
+    fn has(&self, number: u32) -> bool {
+        precedes(self.from, number) && precedes(number, self.to)
+    }
+}
+
 /// The two streams of an item, and what was taken of them.
 #[derive(Debug, Default)]
 pub(super) struct Merge {
@@ -187,8 +202,8 @@ pub(super) struct Merge {
     recent: [(u32, u32); RECENT],
     recent_count: u8,
     recent_at: u8,
-    /// Numbers that were left out and that the other side may still have: behind the first, before the second.
-    holes: Vec<(u32, u32)>,
+    /// Numbers that a side has left out and that the other one may still have.
+    holes: Vec<Hole>,
     /// How it is counted at present.
     pub(super) counted: Option<Following>,
     /// It is on the list of those that wait for the other side.
@@ -349,9 +364,7 @@ impl Merge {
         };
         if number == taken || precedes(number, taken) {
             let copy = self.recent().iter().find(|(known, _)| *known == number);
-            if copy.is_none()
-                && self.holes.iter().any(|(from, to)| precedes(*from, number) && precedes(number, *to))
-            {
+            if copy.is_none() && self.holes.iter().any(|hole| hole.has(number)) {
                 return Verdict::Lost;
             }
             return match copy {
@@ -397,7 +410,7 @@ impl Merge {
                     // Its image will have what it has.
                     self.holes = Vec::new();
                 } else if number != taken.wrapping_add(1) && precedes(taken, number) {
-                    self.note_hole(taken, number);
+                    self.note_hole(Hole { from: taken, to: number, by: side as u8 });
                 }
                 self.number = Some(number);
                 self.remember(number, head.digest);
@@ -416,8 +429,8 @@ impl Merge {
                     self.sides[side].standing = Standing::Joined;
                     self.proofs = 0;
                 }
-                // It has passed these, and had nothing there.
-                self.holes.retain(|(_, to)| precedes(number, *to));
+                // It has passed those of the other one, and had nothing there.
+                self.holes.retain(|hole| usize::from(hole.by) == side || precedes(number, hole.to));
                 if is_copy { left_out } else { 0 }
             }
             _ => 0,
@@ -425,11 +438,11 @@ impl Merge {
     }
 
     /// Nothing was taken between two numbers.
-    fn note_hole(&mut self, from: u32, to: u32) {
+    fn note_hole(&mut self, hole: Hole) {
         let is_full = self.holes.len() >= HOLES_MAX;
         match self.holes.last_mut().filter(|_| is_full) {
-            Some(last) => last.1 = to,
-            None => self.holes.push((from, to)),
+            Some(last) => last.to = hole.to,
+            None => self.holes.push(hole),
         }
     }
 

@@ -86,6 +86,11 @@ impl Pair {
         self.sides.iter().flatten().any(|side| side.active == active)
     }
 
+    /// Whether nothing is due, now or later.
+    pub(super) fn is_idle(&self) -> bool {
+        self.joins.is_empty() && self.asked.is_empty() && self.holds.is_empty() && self.later.is_empty()
+    }
+
     pub(super) fn next_due(&self, timeout: Duration, asks_max: usize) -> Nanos {
         if !self.joins.is_empty() && self.asked.len() < asks_max {
             return Nanos::ZERO;

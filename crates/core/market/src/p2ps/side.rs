@@ -6,7 +6,7 @@ use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, StatusMsg, StreamState
 use units::Nanos;
 
 use super::base::{LOST, SourceId};
-use super::hot::{give_up_sides, prove_later, recount_sides, want_side, want_side_later};
+use super::hot::{ask_side, give_up_sides, prove_later, recount_sides, want_side, want_side_later};
 use super::items::WatchedItems;
 use super::life::Phase;
 use super::merge::{Head, SideNo, Standing, Verdict, digest, other};
@@ -88,6 +88,16 @@ pub(super) fn on_side_message(
     }
 }
 
+/// Whether a status or an image says that the item is to be trusted.
+fn says_good(head: &Head, msg: &StreamMsg<'_>) -> bool {
+    let state = match head.kind {
+        Kind::Status => StatusMsg::parse(msg.body).ok().and_then(|msg| msg.state),
+        Kind::Refresh => RefreshMsg::parse(msg.body).ok().map(|msg| msg.state),
+        _ => None,
+    };
+    state.is_some_and(|state| state.stream == StreamState::Open && state.data == DataState::Ok)
+}
+
 pub(super) fn on_side_head(
     items: &mut WatchedItems,
     now: Nanos,
@@ -106,19 +116,17 @@ pub(super) fn on_side_head(
                 items.counters.held_overflows.inc();
             }
         }
+        // It was left because its data was not to be trusted, which may be over.
+        Standing::Out if item.life.awaits_image() && says_good(&head, msg) => {
+            ask_side(items, index, side, sink);
+        }
         // Of an item that is not live, an image is asked for that has it.
         _ if !is_live => {}
         // One that nobody has asked for is as good as one that was asked for.
         Standing::Out if head.kind == Kind::Refresh => {
             on_side_part(items, now, (index, side), (msg.sequence, msg.body), sink);
         }
-        // It was left because its data was not to be trusted, which may be over.
-        Standing::Out if head.kind == Kind::Status => {
-            let state = StatusMsg::parse(msg.body).ok().and_then(|msg| msg.state);
-            if state.is_some_and(|s| s.stream == StreamState::Open && s.data == DataState::Ok) {
-                want_side(items, index, side);
-            }
-        }
+        Standing::Out if says_good(&head, msg) => want_side(items, index, side),
         Standing::Out => {}
         Standing::Unproven | Standing::Joined => {
             let is_behind = !merge.sides[side].waiting.is_empty();
@@ -182,7 +190,7 @@ fn list_waiting(items: &mut WatchedItems, index: usize) {
     let Some(merge) = item.hot.as_mut().filter(|merge| !merge.is_listed) else { return };
     let Some(until) = merge.waits_until() else { return };
     merge.is_listed = true;
-    if let Some(pair) = items.sources.pair_mut(service) {
+    if let Some(pair) = items.sources.due_pair_mut(service) {
         pair.holds.push(Reverse((until, index, serial)));
     }
 }

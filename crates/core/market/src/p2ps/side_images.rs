@@ -167,7 +167,11 @@ pub(super) fn on_whole_image(
     merge.sides[side].is_good = is_good;
     if awaits || is_live && (lead_is_bad && is_good || merge.lead == side) {
         let had = item.cached.seq_num();
-        if awaits && had.is_some_and(|had| is_older(number, had)) && merge.wants_younger() {
+        let is_behind = awaits && had.is_some_and(|had| is_older(number, had));
+        if is_behind && !is_good {
+            return wait_for_good(items, now, (index, side), sink);
+        }
+        if is_behind && merge.wants_younger() {
             // Clients have had younger data: the side has not come so far yet.
             merge.sides[side].leave();
             want_side_later(items, index, side, now + YOUNGER_AFTER);
@@ -204,6 +208,30 @@ pub(super) fn on_whole_image(
     recount_sides(items, index);
     drain_sides(items, now, index, sink);
     items.send_requests(now, sink);
+}
+
+/// The image of a side is older than what clients have had, and not to be trusted: it says nothing new. The side is asked
+/// when it has become good, or after a while.
+fn wait_for_good(
+    items: &mut WatchedItems,
+    now: Nanos,
+    (index, side): (usize, SideNo),
+    sink: &mut impl ServerSink,
+) {
+    let item = &mut items.table[index];
+    let service = item.key.service;
+    let Some(merge) = item.hot.as_mut() else { return };
+    merge.sides[side].leave();
+    let is_hoped = merge.sides[other(side)].standing == Standing::Asked;
+    if let Some(pair) = items.sources.pair_mut(service) {
+        pair.forget_asked(index, side);
+    }
+    prove_later(items, now, index, side);
+    if !is_hoped {
+        // Others take its turn.
+        items.on_input(index, Input::Wait);
+        items.send_requests(now, sink);
+    }
 }
 
 /// Shows the image of a side to the watchers.

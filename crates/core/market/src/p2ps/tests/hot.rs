@@ -773,6 +773,17 @@ fn a_number_that_comes_behind_many_jumps_is_noticed() {
 }
 
 #[test]
+fn a_side_that_repeats_itself_says_nothing_of_what_the_other_one_has() {
+    let mut hot = Hot::watching();
+    hot.update(1, 13, 4);
+    hot.after_ms(100);
+    hot.stream(1, Kind::Refresh, &image_of(13, 4, State::OPEN_OK));
+    assert_eq!(hot.took(), ["1/5: update 22=4"]);
+    hot.update(0, 11, 2);
+    assert_eq!(hot.took()[0], "1/5: status open suspect: an update has come too late to be put in order");
+}
+
+#[test]
 fn a_side_that_stood_still_while_the_other_one_jumped_catches_up() {
     let mut hot = Hot::watching();
     let numbers = || (2..100).map(|jump| 10 * jump);
@@ -853,4 +864,50 @@ fn an_answer_without_an_image_makes_room_for_the_next_question() {
         }
     }
     assert_eq!(asked, names);
+}
+
+#[test]
+fn an_image_that_is_older_and_not_to_be_trusted_is_not_shown() {
+    for again in [Kind::Status, Kind::Refresh] {
+        let mut hot = Hot::watching();
+        let away = State::new(StreamState::Open, rwf::DataState::Suspect);
+        hot.stream(0, Kind::Status, &suspect());
+        hot.update(1, 11, 2);
+        hot.lose(1);
+        let log = hot.took();
+        assert!(log[1].contains("suspect") && log[2] == "77: image IBM", "{log:?}");
+        // The provider of the one that is left went before the last update.
+        for seconds in [1, 2, 4] {
+            hot.whole_image(0, &image_of(10, 1, away));
+            assert_eq!(hot.took(), [""; 0]);
+            hot.after_ms(1_000 * seconds);
+            assert_eq!(hot.took(), ["77: image IBM"]);
+        }
+        hot.whole_image(0, &image_of(10, 1, away));
+        let said = if again == Kind::Status { good() } else { image_of(12, 3, State::OPEN_OK) };
+        hot.stream(0, again, &said);
+        assert_eq!(hot.took(), ["77: image IBM"], "{again:?}");
+        hot.image(0, 12, 3);
+        assert_eq!(hot.took(), ["1/5: refresh ok 22=3"]);
+    }
+}
+
+#[test]
+fn a_turn_looks_at_the_pairs_alone_of_which_something_is_due() {
+    let mut hot = Hot::watching();
+    let due = |hot: &Hot| hot.bench.core.items.sources.pairs_due.len();
+    hot.after_ms(1);
+    assert_eq!(due(&hot), 0);
+    hot.update(0, 13, 4);
+    assert_eq!(due(&hot), 1);
+    hot.after_ms(100);
+    assert_eq!((hot.took(), due(&hot)), (vec!["1/5: update 22=4".to_owned()], 0));
+    hot.lose(1);
+    hot.find(1);
+    hot.after_ms(1);
+    assert_eq!(due(&hot), 1, "its image is on its way");
+    hot.open(1);
+    hot.image(1, 13, 4);
+    hot.after_ms(1);
+    assert_eq!((hot.followed(), due(&hot)), ((1, 0, 0), 0));
 }
