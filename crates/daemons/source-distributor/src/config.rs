@@ -256,6 +256,9 @@ config::section! {
     check = SourceDistributorConfig::check;
 }
 
+/// What the names end in of files beside one of saved images.
+const BESIDE: [&str; 2] = [".new", ".lock"];
+
 impl SourceDistributorConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
         let mut complaints =
@@ -270,6 +273,15 @@ impl SourceDistributorConfig {
                 let text = format!("{} is the id of another service", service.id);
                 complaints.push(Complaint::new([format!("services.{at}.id")], text));
             }
+        }
+        if let Some(file) = &self.saved_images.file
+            && BESIDE.iter().any(|beside| file.ends_with(beside))
+        {
+            let text = format!(
+                "`{file}`: a name that ends in {} is that of what stands beside another file, choose another one",
+                BESIDE.join(" or ")
+            );
+            complaints.push(Complaint::new(["saved_images.file"], text));
         }
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
@@ -321,6 +333,16 @@ mod tests {
 
     fn load(file: &str) -> Result<SourceDistributorConfig, config::Faults> {
         config::Loader::new::<SourceDistributorConfig>().file("d.toml", file).load().map(|l| l.value)
+    }
+
+    #[test]
+    fn saved_images_stand_beside_nobody_s() {
+        for name in ["images.new", "images.lock"] {
+            let refused =
+                load(&format!("[saved_images]\nfile = \"/var/lib/{name}\"")).expect_err(name).to_string();
+            assert!(refused.contains(name) && refused.contains("choose another one"), "{refused}");
+        }
+        assert!(load("[saved_images]\nfile = \"/var/lib/images.new.1\"").is_ok());
     }
 
     #[test]

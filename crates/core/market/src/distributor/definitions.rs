@@ -142,6 +142,7 @@ impl Suppliers {
         if let Some(withdrawn) = self.services.get_mut(&id) {
             withdrawn.withdrawn = None;
             withdrawn.supply = supply;
+            withdrawn.is_saved = false;
             return;
         }
         sink.open_stream(id, &definition.info.name);
@@ -167,6 +168,7 @@ impl Suppliers {
             posts,
             ripples,
             withdrawn,
+            is_saved: false,
         };
         self.services.insert(id, service);
         self.directory.is_due = true;

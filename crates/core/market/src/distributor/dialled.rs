@@ -279,7 +279,11 @@ impl Distributor {
             }
             Err(Untaken::Until(number)) => return self.wait_to_take(now, provider, number),
         };
-        if self.items.suppliers.listed(definition.id).is_some_and(|s| s.requested().is_none()) {
+        let published = self.items.suppliers.listed(definition.id).filter(|s| s.requested().is_none());
+        if published.is_some_and(|s| s.is_saved && s.publishers().is_empty()) {
+            // Nobody but an earlier run has published it: its items are asked for from now on.
+            self.items.withdraw(now, provider, definition.id, sink);
+        } else if published.is_some() {
             return self.items.suppliers.refuse_service(provider, &name, RefusedService::Published, sink);
         }
         let id = definition.id;

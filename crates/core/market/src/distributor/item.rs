@@ -26,6 +26,8 @@ pub(super) struct Item {
     pub(super) supply: ItemSupply,
     /// Its service has no cache: the image stays only while somebody waits for it.
     pub(super) is_uncached: bool,
+    /// Its image was saved by an earlier run, and nobody has published it since.
+    pub(super) is_saved: bool,
     /// Its image is away and wanted.
     pub(super) recall: Option<Box<Recall>>,
     /// What others publish of it, in the order in which they came.

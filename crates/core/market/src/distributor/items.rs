@@ -183,6 +183,9 @@ impl Items {
         } else {
             self.publish(now, index, Kind::Status, &bytes, sink);
         }
+        if msg.state.is_some_and(|state| state.data == DataState::Ok) {
+            self.confirm_saved(now, index, sink);
+        }
     }
 
     /// A provider says that a stream is over.
@@ -230,6 +233,7 @@ impl Items {
             waiting: Vec::new(),
             supply: ItemSupply::None,
             is_uncached: self.suppliers.is_uncached(key.service),
+            is_saved: false,
             recall: None,
             standbys: Vec::new(),
         };
@@ -426,6 +430,35 @@ impl Items {
             self.counters.images_out.inc();
             sink.to_peer(peer, &LinkDown::Image { item: id, after, key, refresh });
         });
+    }
+
+    /// A peer that has had an item before has an image of it that is at least as new as one that was saved: it waits until
+    /// somebody publishes the item. Returns whether it does.
+    pub(super) fn awaits_more_than_saved(
+        &mut self,
+        (index, peer): (usize, PeerId),
+        resumes: bool,
+        sink: &mut impl DistributorSink,
+    ) -> bool {
+        let item = &mut self.table[index];
+        let waits = item.waiting.contains(&peer);
+        if !item.is_saved || item.peers.contains(&peer) || !(resumes || waits) {
+            return false;
+        }
+        let Some(known) = self.links.peers.get_mut(&peer) else { return false };
+        known.items.insert(index);
+        if !waits {
+            item.waiting.push(peer);
+        }
+        report(peer, item.key.as_key(), WAITING, sink);
+        true
+    }
+
+    /// Somebody vouches for the image of an item, which may be one that was saved.
+    pub(super) fn confirm_saved(&mut self, now: Nanos, index: usize, sink: &mut impl DistributorSink) {
+        if std::mem::take(&mut self.table[index].is_saved) {
+            self.serve_waiting(now, index, sink);
+        }
     }
 
     /// Tells a peer that an item without an image has to be published, or why it is not there.

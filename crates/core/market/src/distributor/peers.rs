@@ -131,7 +131,9 @@ impl Distributor {
     ) {
         self.counters.interests.inc();
         if let Some(index) = self.items.find(key) {
-            self.items.grant(now, index, peer, sink);
+            if !self.items.awaits_more_than_saved((index, peer), resumes, sink) {
+                self.items.grant(now, index, peer, sink);
+            }
             return;
         }
         match self.items.suppliers.listed(key.service) {

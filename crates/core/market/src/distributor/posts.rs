@@ -415,6 +415,9 @@ impl Posts {
         };
         if result.is_ok() {
             self.counters.posts_cached.inc();
+            if let Some(index) = items.find(key) {
+                items.confirm_saved(now, index, sink);
+            }
         }
         result
     }

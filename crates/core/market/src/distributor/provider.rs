@@ -232,6 +232,8 @@ pub(super) struct Provider {
     pub(super) is_ending: bool,
     /// What else is known of it if this instance has dialled it.
     pub(super) dialled: Option<Dialled>,
+    /// It stands for what an earlier run has saved.
+    pub(super) is_saved: bool,
 }
 
 /// What a stream at a provider is for.

@@ -89,6 +89,8 @@ impl Items {
         match self.table[index].cached.on_refresh(msg, &self.rules) {
             Ok(true) if is_last => self.end_with_image(now, index, sink),
             Ok(true) => {
+                let known = self.suppliers.providers.get(&provider);
+                self.table[index].is_saved = known.is_some_and(|known| known.is_saved);
                 self.publish_image(now, index, sink);
                 self.prefer_good(now, index, sink);
             }

@@ -3,6 +3,9 @@
 //! What is saved is what a provider would send that has all the services and items of this instance: a directory, then
 //! refreshes. Whoever gives it back is such a provider, and leaves at once. So it brings what a lost provider leaves:
 //! services that are down, items that are Suspect. What is not as it should be is refused as a provider's messages are.
+//!
+//! A server that has had an item before does not get its saved image, which is older than what clients of that server have
+//! seen: it waits until the item is published, as if nothing had been saved.
 
 use rdm::ToVec;
 use rdm::directory::{DirectoryRefresh, Filter};
@@ -66,7 +69,7 @@ pub fn items(
 /// Saved images are given back from now on, by [`give_back`], as if a provider of that number had logged in. [`end`] is its
 /// end.
 pub fn begin(core: &mut Distributor, provider: ProviderId) {
-    let known = Provider { user: Some(USER.to_owned()), ..Provider::default() };
+    let known = Provider { user: Some(USER.to_owned()), is_saved: true, ..Provider::default() };
     core.items.suppliers.providers.insert(provider, known);
 }
 

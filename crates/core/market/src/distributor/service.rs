@@ -27,6 +27,8 @@ pub(super) struct PublishedService {
     pub(super) ripples: bool,
     /// Nobody lists it any more: the number of the sweep that closes its items.
     pub(super) withdrawn: Option<u64>,
+    /// An earlier run has saved it, and nobody has published it since.
+    pub(super) is_saved: bool,
 }
 
 /// Where the items of a service come from.

@@ -132,8 +132,10 @@ impl Distributor {
         if self.items.suppliers.listed(ours).is_none() {
             self.items.suppliers.add_service(definition.clone(), Supply::Published(Vec::new()), sink);
         }
+        let is_saved = self.items.suppliers.providers.get(&provider).is_some_and(|known| known.is_saved);
         let Some(service) = self.items.suppliers.services.get_mut(&ours) else { return };
         let Supply::Published(publishers) = &mut service.supply else { return };
+        service.is_saved = is_saved && (service.is_saved || publishers.is_empty());
         let publisher = Publisher { provider, definition };
         let known = publishers.iter_mut().find(|known| known.provider == provider);
         let is_new = known.is_none();

@@ -67,6 +67,14 @@ pub(super) fn choose_sides(
             Some(_) => {}
         }
     }
+    if lost.is_empty()
+        && let Some(no) = replaceable(pair, &candidates)
+        && !service.sweeps.iter().any(|sweep| matches!(sweep.what, What::SideLost(_)))
+        && let Some(side) = pair.sides[no].take()
+    {
+        lost.push((no, side.active));
+        changed.retain(|(of, _)| *of != no);
+    }
     let is_left = pair.sides.iter().any(Option::is_some);
     for (no, active) in lost {
         if let Some(stream) = items.sources.stream_mut(active.source) {
@@ -89,6 +97,15 @@ pub(super) fn choose_sides(
     let pair = items.sources.services.get(&id)?.hot.as_ref()?;
     let sides = pair.sides.iter().flatten();
     sides.max_by_key(|side| (side.is_up, Some(side.active) == before)).map(|side| side.active)
+}
+
+/// The place of an instance whose provider is not there, if another instance without a place has its provider. One of two is
+/// replaced at a time.
+fn replaceable(pair: &Pair, candidates: &[(Active, bool)]) -> Option<SideNo> {
+    let is_spare_up = candidates.iter().any(|(active, is_up)| *is_up && !pair.is_at(*active));
+    let is_whole = pair.sides.iter().all(Option::is_some);
+    let is_down = |side: &Option<PairSide>| side.is_some_and(|side| !side.is_up);
+    pair.sides.iter().position(is_down).filter(|_| is_whole && is_spare_up)
 }
 
 /// Gives free places to instances that have none.
@@ -242,7 +259,7 @@ pub(super) fn want_side(items: &mut WatchedItems, index: usize, side: SideNo) {
     }
     let (service, serial) = (item.key.service, item.serial);
     if !std::mem::replace(&mut merge.sides[side].is_in_row, true)
-        && let Some(pair) = items.sources.pair_mut(service)
+        && let Some(pair) = items.sources.due_pair_mut(service)
     {
         pair.joins.push_back((index, serial, side));
     }
@@ -261,7 +278,7 @@ pub(super) fn want_side_later(items: &mut WatchedItems, index: usize, side: Side
     let (service, serial) = (item.key.service, item.serial);
     let Some(merge) = item.hot.as_mut() else { return };
     if !std::mem::replace(&mut merge.sides[side].is_due, true)
-        && let Some(pair) = items.sources.pair_mut(service)
+        && let Some(pair) = items.sources.due_pair_mut(service)
     {
         pair.later.push(Reverse((at, index, serial, side)));
     }
@@ -282,10 +299,14 @@ pub(super) fn give_up_sides(items: &mut WatchedItems, index: usize, sink: &mut i
 
 /// What is due of the pairs.
 pub(super) fn check_sides(items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
-    let mut next = items.sources.hot.first().copied();
+    let mut next = items.sources.pairs_due.first().copied();
     while let Some(id) = next {
         check_pair(items, now, id, sink);
-        next = items.sources.hot.range(id.saturating_add(1)..).next().copied().filter(|next| *next > id);
+        if items.sources.pair_mut(id).is_none_or(|pair| pair.is_idle()) {
+            items.sources.pairs_due.remove(&id);
+        }
+        next =
+            items.sources.pairs_due.range(id.saturating_add(1)..).next().copied().filter(|next| *next > id);
     }
 }
 
@@ -293,17 +314,20 @@ pub(super) fn check_pair(items: &mut WatchedItems, now: Nanos, id: u16, sink: &m
     let (timeout, asks_max) = (items.config.image_timeout, items.config.images_outstanding_max);
     for _ in 0..DUE_PER_TURN {
         let Some(pair) = items.sources.pair_mut(id) else { return };
-        let Some(&(_, index, serial)) = pair.holds.front().filter(|(until, ..)| now >= *until) else {
+        let Some(&Reverse((_, index, serial))) =
+            pair.holds.peek().filter(|Reverse((until, ..))| now >= *until)
+        else {
             break;
         };
-        pair.holds.pop_front();
+        pair.holds.pop();
         if let Some(merge) = merge_of(items, index, serial) {
             merge.is_listed = false;
-            if merge.is_waiting() {
+            if merge.waits_until().is_some_and(|until| now >= until) {
                 merge.give_up_waiting();
                 items.counters.hot_waits_ended.inc();
-                drain_sides(items, now, index, sink);
             }
+            // What waits still has come later.
+            drain_sides(items, now, index, sink);
         }
     }
     for _ in 0..DUE_PER_TURN {
@@ -366,7 +390,7 @@ pub(super) fn merge_of(items: &mut WatchedItems, index: usize, serial: u64) -> O
 
 /// When [`WatchedItems::check_sides`] is due next.
 pub(super) fn next_side_check(items: &WatchedItems) -> Nanos {
-    let services = items.sources.hot.iter().filter_map(|id| items.sources.services.get(id));
+    let services = items.sources.pairs_due.iter().filter_map(|id| items.sources.services.get(id));
     let pairs = services.filter_map(|service| service.hot.as_ref());
     let (timeout, asks_max) = (items.config.image_timeout, items.config.images_outstanding_max);
     pairs.map(|pair| pair.next_due(timeout, asks_max)).min().unwrap_or(Nanos::NEVER)

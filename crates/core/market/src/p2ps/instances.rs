@@ -499,9 +499,6 @@ impl Instances {
                     sweeps: VecDeque::new(),
                 };
                 items.sources.services.insert(id, service);
-                if is_hot {
-                    items.sources.hot.insert(id);
-                }
                 self.counters.services.set(items.sources.services.len() as u64);
                 items.publish_service_added(id, sink);
             }

@@ -18,7 +18,7 @@
 
 use std::collections::VecDeque;
 
-use units::Sqn;
+use units::{Nanos, Sqn};
 
 use crate::backbone::Kind;
 
@@ -44,6 +44,8 @@ pub(super) struct Head {
 pub(super) struct Waiting {
     pub(super) head: Head,
     pub(super) body: Box<[u8]>,
+    /// The other side is waited for until then.
+    pub(super) until: Nanos,
 }
 
 /// How far a side is with an item.
@@ -95,15 +97,20 @@ impl Side {
         self.standing == Standing::Joined && self.is_good
     }
 
+    /// Whether messages of it may be taken, now or when its image is there.
+    fn is_followed(&self) -> bool {
+        matches!(self.standing, Standing::Asked | Standing::Unproven | Standing::Joined)
+    }
+
     /// Lets a message wait; `false` if there is no room for it. Then nothing waits any more.
-    pub(super) fn hold(&mut self, head: Head, body: &[u8], bytes_max: usize) -> bool {
+    pub(super) fn hold(&mut self, (head, body): (Head, &[u8]), until: Nanos, bytes_max: usize) -> bool {
         if self.bytes + body.len() > bytes_max {
             self.dropped = head.sequence;
             self.drop_waiting();
             return false;
         }
         self.bytes += body.len();
-        self.waiting.push_back(Waiting { head, body: body.into() });
+        self.waiting.push_back(Waiting { head, body: body.into(), until });
         true
     }
 
@@ -163,8 +170,24 @@ const YOUNGER_TRIES: u8 = 3;
 /// The wait for the next image that may prove a side doubles so often, less one.
 const PROOFS_MAX: u8 = 7;
 
-/// So many jumps are remembered that the other side has not confirmed.
-const HOLES_MAX: usize = 4;
+/// So many jumps are remembered one by one that the other side has not confirmed. Beyond, the last one gets longer: a number
+/// in it may have been taken, but none that was not is dropped in silence.
+const HOLES_MAX: usize = 128;
+
+/// Numbers that were not taken: behind the first, before the second.
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    from: u32,
+    to: u32,
+    /// The side that has left them out.
+    by: u8,
+}
+
+impl Hole {
+    fn has(&self, number: u32) -> bool {
+        precedes(self.from, number) && precedes(number, self.to)
+    }
+}
 
 /// The two streams of an item, and what was taken of them.
 #[derive(Debug, Default)]
@@ -179,8 +202,8 @@ pub(super) struct Merge {
     recent: [(u32, u32); RECENT],
     recent_count: u8,
     recent_at: u8,
-    /// Numbers that were left out and that the other side may still have: behind the first, before the second.
-    holes: Vec<(u32, u32)>,
+    /// Numbers that a side has left out and that the other one may still have.
+    holes: Vec<Hole>,
     /// How it is counted at present.
     pub(super) counted: Option<Following>,
     /// It is on the list of those that wait for the other side.
@@ -340,10 +363,10 @@ impl Merge {
             };
         };
         if number == taken || precedes(number, taken) {
-            if self.holes.iter().any(|(from, to)| precedes(*from, number) && precedes(number, *to)) {
+            let copy = self.recent().iter().find(|(known, _)| *known == number);
+            if copy.is_none() && self.holes.iter().any(|hole| hole.has(number)) {
                 return Verdict::Lost;
             }
-            let copy = self.recent().iter().find(|(known, _)| *known == number);
             return match copy {
                 // An image that a side sends again has the number of the last update.
                 Some((_, said)) if *said != head.digest && (*said ^ head.digest) & 1 == 0 => Verdict::Differs,
@@ -383,11 +406,11 @@ impl Merge {
         match verdict {
             Verdict::Take if taken.is_some() => {
                 let taken = taken.unwrap_or_default();
-                if number != taken.wrapping_add(1) && precedes(taken, number) {
-                    if self.holes.len() == HOLES_MAX {
-                        self.holes.remove(0);
-                    }
-                    self.holes.push((taken, number));
+                if !self.sides[other(side)].is_followed() {
+                    // Its image will have what it has.
+                    self.holes = Vec::new();
+                } else if number != taken.wrapping_add(1) && precedes(taken, number) {
+                    self.note_hole(Hole { from: taken, to: number, by: side as u8 });
                 }
                 self.number = Some(number);
                 self.remember(number, head.digest);
@@ -406,11 +429,20 @@ impl Merge {
                     self.sides[side].standing = Standing::Joined;
                     self.proofs = 0;
                 }
-                // It has passed these, and had nothing there.
-                self.holes.retain(|(_, to)| precedes(number, *to));
+                // It has passed those of the other one, and had nothing there.
+                self.holes.retain(|hole| usize::from(hole.by) == side || precedes(number, hole.to));
                 if is_copy { left_out } else { 0 }
             }
             _ => 0,
+        }
+    }
+
+    /// Nothing was taken between two numbers.
+    fn note_hole(&mut self, hole: Hole) {
+        let is_full = self.holes.len() >= HOLES_MAX;
+        match self.holes.last_mut().filter(|_| is_full) {
+            Some(last) => last.to = hole.to,
+            None => self.holes.push(hole),
         }
     }
 
@@ -437,9 +469,10 @@ impl Merge {
         None
     }
 
-    /// Whether a side waits for the other one.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.sides.iter().any(|side| side.standing == Standing::Joined && !side.waiting.is_empty())
+    /// Until when a side waits for the other one, if one does.
+    pub(super) fn waits_until(&self) -> Option<Nanos> {
+        let joined = self.sides.iter().filter(|side| side.standing == Standing::Joined);
+        joined.filter_map(|side| side.waiting.front()).map(|waiting| waiting.until).min()
     }
 
     /// The wait is over: a side for which the other one waits is slow.

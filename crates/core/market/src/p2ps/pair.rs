@@ -10,6 +10,9 @@ use super::base::SourceId;
 use super::merge::SideNo;
 use crate::cached::CachedItem;
 
+/// So many of the images that are on their way are looked at for the one that has come; the others leave by their time.
+const ASKED_LOOKED_AT: usize = 64;
+
 /// Where a service comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Active {
@@ -28,7 +31,7 @@ pub(super) struct Pair {
     /// Images that are on their way for that: when they were asked for.
     pub(super) asked: VecDeque<(Nanos, usize, u64, SideNo)>,
     /// Items of which a side waits for the other one, and until when.
-    pub(super) holds: VecDeque<(Nanos, usize, u64)>,
+    pub(super) holds: BinaryHeap<Reverse<(Nanos, usize, u64)>>,
     /// When an image is to be asked for again, if the side is not joined by then.
     pub(super) later: BinaryHeap<Reverse<(Nanos, usize, u64, SideNo)>>,
     /// Images that are being received, from their first part to their last.
@@ -71,8 +74,21 @@ impl Pair {
         self.images.remove(&(index, 1));
     }
 
+    /// An image that was asked for is not on its way any more.
+    pub(super) fn forget_asked(&mut self, index: usize, side: SideNo) {
+        let mut asked = self.asked.iter().take(ASKED_LOOKED_AT);
+        if let Some(at) = asked.position(|asked| (asked.1, asked.3) == (index, side)) {
+            self.asked.remove(at);
+        }
+    }
+
     pub(super) fn is_at(&self, active: Active) -> bool {
         self.sides.iter().flatten().any(|side| side.active == active)
+    }
+
+    /// Whether nothing is due, now or later.
+    pub(super) fn is_idle(&self) -> bool {
+        self.joins.is_empty() && self.asked.is_empty() && self.holds.is_empty() && self.later.is_empty()
     }
 
     pub(super) fn next_due(&self, timeout: Duration, asks_max: usize) -> Nanos {
@@ -80,7 +96,7 @@ impl Pair {
             return Nanos::ZERO;
         }
         let asked = self.asked.front().map_or(Nanos::NEVER, |(at, ..)| *at + timeout);
-        let holds = self.holds.front().map_or(Nanos::NEVER, |(until, ..)| *until);
+        let holds = self.holds.peek().map_or(Nanos::NEVER, |Reverse((until, ..))| *until);
         let later = self.later.peek().map_or(Nanos::NEVER, |Reverse((at, ..))| *at);
         asked.min(holds).min(later)
     }

@@ -148,7 +148,7 @@ impl WatchedItems {
     /// The items of a service that nobody offers are closed: it is gone.
     pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.sources.services.remove(&id) {
-            self.sources.hot.remove(&id);
+            self.sources.pairs_due.remove(&id);
             for source in gone.sources {
                 self.sources.looks.count();
                 let gone = self.sources.all.get_mut(source.0 as usize).and_then(Option::take);

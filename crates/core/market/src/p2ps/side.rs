@@ -1,10 +1,12 @@
 //! What comes over the stream of one of the two sides of a hot service, and what is done with it (`hot`).
 
+use std::cmp::Reverse;
+
 use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::base::{LOST, SourceId};
-use super::hot::{give_up_sides, prove_later, recount_sides, want_side, want_side_later};
+use super::hot::{ask_side, give_up_sides, prove_later, recount_sides, want_side, want_side_later};
 use super::items::WatchedItems;
 use super::life::Phase;
 use super::merge::{Head, SideNo, Standing, Verdict, digest, other};
@@ -113,6 +115,16 @@ pub(super) fn say_of_side(
     on_side_head(items, now, at, (head, &msg), sink);
 }
 
+/// Whether a status or an image says that the item is to be trusted.
+fn says_good(head: &Head, msg: &StreamMsg<'_>) -> bool {
+    let state = match head.kind {
+        Kind::Status => StatusMsg::parse(msg.body).ok().and_then(|msg| msg.state),
+        Kind::Refresh => RefreshMsg::parse(msg.body).ok().map(|msg| msg.state),
+        _ => None,
+    };
+    state.is_some_and(|state| state.stream == StreamState::Open && state.data == DataState::Ok)
+}
+
 pub(super) fn on_side_head(
     items: &mut WatchedItems,
     now: Nanos,
@@ -120,16 +132,20 @@ pub(super) fn on_side_head(
     (head, msg): (Head, &StreamMsg<'_>),
     sink: &mut impl ServerSink,
 ) {
-    let bytes_max = items.config.held_bytes_max;
+    let (bytes_max, until) = (items.config.held_bytes_max, now + items.config.hot_wait);
     let item = &mut items.table[index];
     let is_live = item.life.phase() == Phase::Live;
     let Some(merge) = item.hot.as_mut() else { return };
     match merge.sides[side].standing {
         Standing::Asked | Standing::Refused { .. } => {
             items.counters.updates_held.inc();
-            if !merge.sides[side].hold(head, msg.body, bytes_max) {
+            if !merge.sides[side].hold((head, msg.body), until, bytes_max) {
                 items.counters.held_overflows.inc();
             }
+        }
+        // It was left because its data was not to be trusted, which may be over.
+        Standing::Out if item.life.awaits_image() && says_good(&head, msg) => {
+            ask_side(items, index, side, sink);
         }
         // Of an item that is not live, an image is asked for that has it.
         _ if !is_live => {}
@@ -137,6 +153,7 @@ pub(super) fn on_side_head(
         Standing::Out if head.kind == Kind::Refresh => {
             on_side_part(items, now, (index, side), (msg.sequence, msg.body), sink);
         }
+        Standing::Out if says_good(&head, msg) => want_side(items, index, side),
         Standing::Out => {}
         Standing::Unproven | Standing::Joined => {
             let is_behind = !merge.sides[side].waiting.is_empty();
@@ -155,7 +172,7 @@ pub(super) fn on_side_head(
                 }
                 return;
             }
-            if !merge.sides[side].hold(head, msg.body, bytes_max) {
+            if !merge.sides[side].hold((head, msg.body), until, bytes_max) {
                 items.counters.held_overflows.inc();
                 // Nothing may be lost of what waits for the other side: all of the item comes anew.
                 let is_joined = merge.sides[side].standing == Standing::Joined;
@@ -166,14 +183,6 @@ pub(super) fn on_side_head(
                     want_side(items, index, side);
                 }
                 return;
-            }
-            let (serial, service, is_listed) = (item.serial, item.key.service, merge.is_listed);
-            if merge.sides[side].standing == Standing::Joined && !is_listed {
-                merge.is_listed = true;
-                let until = now + items.config.hot_wait;
-                if let Some(pair) = items.sources.pair_mut(service) {
-                    pair.holds.push_back((until, index, serial));
-                }
             }
             drain_sides(items, now, index, sink);
         }
@@ -194,10 +203,22 @@ pub(super) fn drain_sides(items: &mut WatchedItems, now: Nanos, index: usize, si
         };
         let service = item.key.service;
         let Some((side, waiting, verdict)) = item.hot.as_mut().and_then(|merge| merge.next_waiting()) else {
-            return;
+            return list_waiting(items, index);
         };
         let Some(source) = items.sources.source_of_side(service, side) else { continue };
         carry_out(items, now, (index, source, side), (waiting.head, verdict, &waiting.body), sink);
+    }
+}
+
+/// If something waits for the other side, that is not for ever.
+fn list_waiting(items: &mut WatchedItems, index: usize) {
+    let item = &mut items.table[index];
+    let (service, serial) = (item.key.service, item.serial);
+    let Some(merge) = item.hot.as_mut().filter(|merge| !merge.is_listed) else { return };
+    let Some(until) = merge.waits_until() else { return };
+    merge.is_listed = true;
+    if let Some(pair) = items.sources.due_pair_mut(service) {
+        pair.holds.push(Reverse((until, index, serial)));
     }
 }
 

@@ -26,9 +26,6 @@ pub(super) const REOPEN_AFTER: Duration = Duration::from_secs(5);
 /// An image of more bytes than this, its parts together, is not taken.
 const IMAGE_BYTES_MAX: usize = 64 << 20;
 
-/// So many of the images that are on their way are looked at for the one that has come; the others leave by their time.
-const ASKED_LOOKED_AT: usize = 64;
-
 /// What clients get of an item that one side does not have, and the other one not yet.
 const WAITING: State<'static> = State::new(StreamState::Open, DataState::Suspect)
     .because(StateCode::NONE, "waiting for a provider at one of the source distributors of the pair");
@@ -170,7 +167,11 @@ pub(super) fn on_whole_image(
     merge.sides[side].is_good = is_good;
     if awaits || is_live && (lead_is_bad && is_good || merge.lead == side) {
         let had = item.cached.seq_num();
-        if awaits && had.is_some_and(|had| is_older(number, had)) && merge.wants_younger() {
+        let is_behind = awaits && had.is_some_and(|had| is_older(number, had));
+        if is_behind && !is_good {
+            return wait_for_good(items, now, (index, side), sink);
+        }
+        if is_behind && merge.wants_younger() {
             // Clients have had younger data: the side has not come so far yet.
             merge.sides[side].leave();
             want_side_later(items, index, side, now + YOUNGER_AFTER);
@@ -201,14 +202,36 @@ pub(super) fn on_whole_image(
     } else {
         merge.sides[side].leave();
     }
-    if let Some(pair) = items.sources.pair_mut(service)
-        && let Some(at) = pair.asked.iter().take(ASKED_LOOKED_AT).position(|a| (a.1, a.3) == (index, side))
-    {
-        pair.asked.remove(at);
+    if let Some(pair) = items.sources.pair_mut(service) {
+        pair.forget_asked(index, side);
     }
     recount_sides(items, index);
     drain_sides(items, now, index, sink);
     items.send_requests(now, sink);
+}
+
+/// The image of a side is older than what clients have had, and not to be trusted: it says nothing new. The side is asked
+/// when it has become good, or after a while.
+fn wait_for_good(
+    items: &mut WatchedItems,
+    now: Nanos,
+    (index, side): (usize, SideNo),
+    sink: &mut impl ServerSink,
+) {
+    let item = &mut items.table[index];
+    let service = item.key.service;
+    let Some(merge) = item.hot.as_mut() else { return };
+    merge.sides[side].leave();
+    let is_hoped = merge.sides[other(side)].standing == Standing::Asked;
+    if let Some(pair) = items.sources.pair_mut(service) {
+        pair.forget_asked(index, side);
+    }
+    prove_later(items, now, index, side);
+    if !is_hoped {
+        // Others take its turn.
+        items.on_input(index, Input::Wait);
+        items.send_requests(now, sink);
+    }
 }
 
 /// Shows the image of a side to the watchers.
@@ -269,6 +292,10 @@ pub(super) fn on_side_status(
     own.is_registered &= !is_closed;
     if matches!(own.standing, Standing::Asked | Standing::Refused { .. }) {
         own.standing = Standing::Refused { is_closed };
+        let service = items.table[index].key.service;
+        if let Some(pair) = items.sources.pair_mut(service) {
+            pair.forget_asked(index, side);
+        }
         if is_closed {
             want_side_later(items, index, side, now + REOPEN_AFTER);
         }

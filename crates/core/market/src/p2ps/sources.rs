@@ -28,8 +28,8 @@ pub(super) struct Sources {
     service_ids: ServiceIds,
     /// Nothing is due for any service before: so that not all of them are asked at each turn.
     pub(super) services_due_at: Nanos,
-    /// Those of the services that come from two instances at a time.
-    pub(super) hot: BTreeSet<u16>,
+    /// Hot services of whose pairs something is to be done, now or at a time: the others cost nothing in a turn.
+    pub(super) pairs_due: BTreeSet<u16>,
     pub(super) instances: BTreeMap<u64, Instance>,
     /// The instance behind each transport session, as its directory told.
     pub(super) sessions: BTreeMap<u64, u64>,
@@ -62,7 +62,7 @@ impl Sources {
             services: BTreeMap::new(),
             service_ids: ServiceIds::default(),
             services_due_at: Nanos::NEVER,
-            hot: BTreeSet::new(),
+            pairs_due: BTreeSet::new(),
             instances: BTreeMap::new(),
             sessions: BTreeMap::new(),
             all: Vec::new(),
@@ -228,6 +228,13 @@ impl Sources {
 impl Sources {
     pub(super) fn pair_mut(&mut self, service: u16) -> Option<&mut Pair> {
         self.services.get_mut(&service)?.hot.as_deref_mut()
+    }
+
+    /// The pair of a hot service of whose items something is about to be noted that is due.
+    pub(super) fn due_pair_mut(&mut self, service: u16) -> Option<&mut Pair> {
+        let pair = self.services.get_mut(&service)?.hot.as_deref_mut()?;
+        self.pairs_due.insert(service);
+        Some(pair)
     }
 
     fn side(&self, service: u16, side: SideNo) -> Option<Active> {

@@ -15,9 +15,11 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 
 const MAGIC: &[u8; 8] = b"TCKSAVE1";
+/// So many bytes are alike in all versions.
+const MAGIC_COMMON: usize = 7;
 /// Longer messages are no images: those come in parts.
 const MESSAGE_MAX: u32 = 64 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
@@ -75,11 +77,23 @@ impl<W: Write> Writing<W> {
 #[derive(Debug)]
 pub(super) enum Unusable {
     Io(io::Error),
+    /// It is somebody else's.
     NotSaved,
+    Version(u8),
+    Count,
     Truncated,
-    Damaged { sum: u32, expected: u32 },
-    Message { number: u64, bytes: u32 },
-    TooLong { bytes: u64, max: u64 },
+    Damaged {
+        sum: u32,
+        expected: u32,
+    },
+    Message {
+        number: u64,
+        bytes: u32,
+    },
+    TooLong {
+        bytes: u64,
+        max: u64,
+    },
 }
 
 impl fmt::Display for Unusable {
@@ -87,6 +101,11 @@ impl fmt::Display for Unusable {
         match self {
             Unusable::Io(error) => write!(f, "it cannot be read: {error}"),
             Unusable::NotSaved => write!(f, "it is no file of saved images"),
+            Unusable::Version(version) => {
+                let ours = MAGIC[MAGIC_COMMON].escape_ascii();
+                write!(f, "it is of version {}, this program reads {ours}", version.escape_ascii())
+            }
+            Unusable::Count => write!(f, "it has more, or less, than it says"),
             Unusable::Truncated => write!(f, "it ends in the middle"),
             Unusable::Damaged { sum, expected } => {
                 write!(f, "it is damaged: its sum is {sum:08x}, {expected:08x} is expected")
@@ -120,11 +139,21 @@ pub(super) struct Reading<R> {
     message: Vec<u8>,
 }
 
+/// Whether a file may be ours. One that is cut off within the first bytes is, as far as it goes.
+fn check_begin(from: &mut impl BufRead) -> Result<(), Unusable> {
+    let begin = from.fill_buf()?;
+    match MAGIC.starts_with(&begin[..begin.len().min(MAGIC_COMMON)]) {
+        true => Ok(()),
+        false => Err(Unusable::NotSaved),
+    }
+}
+
 impl Reading<File> {
     /// Reads a file to its end, and begins anew if it is right.
     pub(super) fn open(file: File, max: u64) -> Result<Reading<File>, Unusable> {
         let bytes = file.metadata()?.len();
         if bytes > max {
+            check_begin(&mut BufReader::with_capacity(MAGIC.len(), file))?;
             return Err(Unusable::TooLong { bytes, max });
         }
         Reading::of(file)
@@ -141,9 +170,10 @@ impl<R: Read + Seek> Reading<R> {
             Ok(())
         };
         let (mut four, mut eight) = ([0; 4], [0; 8]);
+        check_begin(&mut from)?;
         take(&mut from, &mut eight)?;
         if eight != *MAGIC {
-            return Err(Unusable::NotSaved);
+            return Err(Unusable::Version(eight[MAGIC_COMMON]));
         }
         take(&mut from, &mut eight)?;
         let unix_ms = u64::from_le_bytes(eight);
@@ -173,7 +203,7 @@ impl<R: Read + Seek> Reading<R> {
             return Err(Unusable::Damaged { sum, expected });
         }
         if u64::from_le_bytes(eight) != messages || from.read(&mut four)? != 0 {
-            return Err(Unusable::NotSaved);
+            return Err(Unusable::Count);
         }
         from.seek(SeekFrom::Start(16))?;
         Ok(Reading { from, unix_ms, read: 0, left: messages, message: Vec::new() })
@@ -244,7 +274,23 @@ mod tests {
         }
         let mut longer = bytes.clone();
         longer.push(0);
-        assert!(matches!(read(&longer), Err(Unusable::NotSaved)));
+        assert!(matches!(read(&longer), Err(Unusable::Count)));
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_told_from_one_of_ours_that_cannot_be_used() {
+        let bytes = written(&[b"directory"]);
+        for len in 0..bytes.len() {
+            assert!(matches!(read(&bytes[..len]), Err(Unusable::Truncated)), "the first {len} bytes");
+        }
+        let mut later = bytes.clone();
+        later[7] = b'2';
+        let error = read(&later).expect_err("of the next version").to_string();
+        assert_eq!(error, "it is of version 2, this program reads 1");
+        for other in [&b"root:x:0:0"[..], b"T", b"[admin]", &[0; 100]] {
+            let result = read(other);
+            assert_eq!(matches!(result, Err(Unusable::NotSaved)), other != b"T", "{other:?}: {result:?}");
+        }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 mod file;
 mod writer;
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,7 @@ use market::distributor::{Distributor, DistributorSink, ProviderId, saved};
 use tracing::{info, warn};
 use units::Nanos;
 
-use self::file::{Reading, put};
+use self::file::{Reading, Unusable, put};
 use self::writer::{Order, Writer};
 use crate::config::SavedImagesConfig;
 
@@ -72,7 +72,7 @@ fn unix_ms(time: SystemTime) -> u64 {
 }
 
 /// An error that names the file.
-fn about(path: &std::path::Path, error: io::Error) -> io::Error {
+fn about(path: &Path, error: io::Error) -> io::Error {
     let text = format!("source_distributor.saved_images.file: {}: {error}", path.display());
     io::Error::new(error.kind(), text)
 }
@@ -81,11 +81,15 @@ impl SavedImages {
     /// Opens the file if one is configured, and looks whether something is to be given back.
     ///
     /// # Errors
-    /// Another process uses the file, or nothing can be written beside it; the error names it. A file that is there and
-    /// cannot be used is as none: that is logged, and the next one replaces it.
+    /// Another process uses the file, nothing can be written beside it, or what is there is not one of ours to be replaced;
+    /// the error names it. One of ours that cannot be used is as none: that is logged, and the next one replaces it.
     pub(crate) fn open(config: &SavedImagesConfig, registry: &Registry) -> io::Result<Option<SavedImages>> {
         let Some(path) = config.file.as_ref().map(PathBuf::from) else { return Ok(None) };
+        let path = behind_links(&path).map_err(|error| about(&path, error))?;
         let lock_path = beside(&path, "lock");
+        for each in [&path, &lock_path] {
+            check_regular(each).map_err(|error| about(each, error))?;
+        }
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(|error| about(&lock_path, error))?;
         match lock.try_lock() {
@@ -98,7 +102,7 @@ impl SavedImages {
         }
         let counters = Arc::new(Counters::default());
         registry.register(&[], counters.clone());
-        let restore = restorable(&path, config);
+        let restore = restorable(&path, config)?;
         let writer = Writer::start(path, config.bytes_max, Arc::clone(&counters))?;
         Ok(Some(SavedImages {
             interval: Duration::from_millis(config.interval_ms),
@@ -214,25 +218,61 @@ impl SavedImages {
     }
 }
 
+/// So many links are followed from one to the next.
+const LINKS_MAX: usize = 40;
+
+/// The file itself where a path is a link: that is replaced, not the link, which may lead to a larger disk.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::symlink_metadata(&path) {
+            Ok(known) if known.is_symlink() => {
+                // One that is not relative replaces all.
+                path = path.parent().unwrap_or(Path::new("")).join(fs::read_link(&path)?);
+            }
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "the links lead nowhere"))
+}
+
+/// A device or a pipe would be replaced by a file, or hold up the start.
+fn check_regular(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(known) if !known.is_file() => {
+            let text = "what is there is no regular file: name another one, or remove it";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What a file has, if there is one to be used.
-fn restorable(path: &std::path::Path, config: &SavedImagesConfig) -> Option<Restore> {
+///
+/// # Errors
+/// What is there was never saved: the next one would replace somebody's data.
+fn restorable(path: &Path, config: &SavedImagesConfig) -> io::Result<Option<Restore>> {
     let file = path.display();
     let opened = match File::open(path) {
         Ok(opened) => opened,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             info!(%file, "no saved images yet");
-            return None;
+            return Ok(None);
         }
         Err(error) => {
             warn!(%file, %error, "saved images are not used");
-            return None;
+            return Ok(None);
         }
     };
     let reading = match Reading::open(opened, config.bytes_max) {
         Ok(reading) => reading,
+        Err(error @ Unusable::NotSaved) => {
+            let text = format!("{error}, and is not replaced: name another one, or remove it");
+            return Err(about(path, io::Error::new(io::ErrorKind::InvalidData, text)));
+        }
         Err(error) => {
             warn!(%file, %error, "saved images are not used");
-            return None;
+            return Ok(None);
         }
     };
     // One of a clock that was ahead is new.
@@ -240,14 +280,14 @@ fn restorable(path: &std::path::Path, config: &SavedImagesConfig) -> Option<Rest
     if age_s > config.age_max_s {
         let age_max_s = config.age_max_s;
         warn!(%file, age_s, age_max_s, "saved images are not used: they are too old (source_distributor.saved_images.age_max_s)");
-        return None;
+        return Ok(None);
     }
     info!(%file, age_s, "saved images are given back");
-    Some(Restore { reading, has_begun: false, restored: 0, refused: 0 })
+    Ok(Some(Restore { reading, has_begun: false, restored: 0, refused: 0 }))
 }
 
 /// The path of a file beside another one.
-fn beside(path: &std::path::Path, what: &str) -> PathBuf {
+fn beside(path: &Path, what: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(what);

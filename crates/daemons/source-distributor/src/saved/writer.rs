@@ -115,7 +115,12 @@ impl Disk {
     }
 
     fn begin(&self, unix_ms: u64) -> io::Result<Writing<File>> {
-        let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&self.new)?;
+        // What an earlier run or somebody else has left there may be a link, or readable by others.
+        match fs::remove_file(&self.new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&self.new)?;
         Writing::begin(file, self.bytes_max, unix_ms)
     }
 

@@ -5,7 +5,7 @@ use super::*;
 const WAITING: &str = "peer 7: A open suspect waiting for the provider to publish the item";
 
 impl Bench {
-    fn resume(&mut self, now: Nanos, name: &str) {
+    pub(super) fn resume(&mut self, now: Nanos, name: &str) {
         self.peer(now, &LinkUp::Resume { key: item(name) });
     }
 }

@@ -1,5 +1,6 @@
 //! What a later run has of an earlier one.
 
+use super::dialled::Script;
 use super::*;
 use crate::distributor::saved;
 
@@ -121,4 +122,54 @@ fn other_messages_are_refused_and_nothing_is_lost_by_them() {
         }
     }
     assert_eq!(bench.core.item_count(), 5);
+}
+
+#[test]
+fn a_server_that_has_had_an_item_waits_for_what_is_newer_than_a_saved_image() {
+    let messages = published().saved(ANY);
+    for by_status in [false, true] {
+        let mut bench = Bench::restored(&messages);
+        let waits = "peer 7: B open suspect waiting for the provider to publish the item";
+        bench.resume(T0, "B");
+        assert_eq!(bench.log.take(), [waits]);
+        // It is asked for again when the service comes up, before the item is published.
+        bench.provider_logs_in(PROVIDER);
+        bench.announce(PROVIDER, &[service(3, true)]);
+        bench.log.take();
+        bench.peer(LATER, &LinkUp::ImageRequest { key: item("B") });
+        assert_eq!(bench.log.take(), [waits]);
+        bench.interest(LATER, "A");
+        let log = bench.log.take();
+        assert!(log.iter().any(|line| line.contains("image of A") && line.contains("suspect")), "{log:?}");
+        match by_status {
+            false => bench.provider(LATER, PROVIDER, &refresh(-9, "B", &[(22, 21), (25, 8)])),
+            true => {
+                let good = State::new(StreamState::Open, DataState::Ok);
+                let key = item("B").to_key();
+                let key = rwf::Key { service_id: Some(3), ..key };
+                let status = StatusMsg {
+                    state: Some(good),
+                    key: Some(key),
+                    ..StatusMsg::new(Domain::MARKET_PRICE, -9, rwf::DataType::NO_DATA)
+                };
+                bench.provider(LATER, PROVIDER, &status.to_vec().expect("legal"));
+            }
+        }
+        let log = bench.log.take();
+        assert!(log.iter().any(|line| line.contains("image of B") && line.contains("ok")), "{log:?}");
+    }
+}
+
+#[test]
+fn a_saved_service_whose_items_are_asked_for_now_is_taken() {
+    let messages = published().saved(ANY);
+    let mut bench = Bench::restored(&messages);
+    bench.dial(PROVIDER);
+    bench.provider(T0, PROVIDER, &Script::directory(&[service(3, true)]));
+    bench.core.on_wakeup(LATER, &mut bench.log);
+    bench.log.take();
+    bench.interest(LATER, "B");
+    let log = bench.log.take();
+    assert!(log.iter().any(|line| line.contains("request") && line.contains('B')), "{log:?}");
+    assert_eq!(bench.saved(ANY), Vec::<Vec<u8>>::new());
 }

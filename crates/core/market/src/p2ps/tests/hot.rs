@@ -675,3 +675,239 @@ fn images_in_parts_come_from_one_side_and_join_the_other() {
         assert_eq!(hot.followed(), (1, 0, 0), "{first}");
     }
 }
+
+fn good() -> Vec<u8> {
+    let state = State::new(StreamState::Open, rwf::DataState::Ok);
+    StatusMsg { state: Some(state), ..StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA) }
+        .to_vec()
+        .expect("legal")
+}
+
+#[test]
+fn a_side_that_says_that_an_item_is_good_again_is_joined_again() {
+    for bad in 0..2 {
+        let instance = [ONE, TWO][bad];
+        let mut hot = Hot::watching();
+        hot.stream(bad, Kind::Status, &suspect());
+        hot.stream(bad, Kind::Status, &good());
+        hot.after_ms(1);
+        assert_eq!(hot.took(), [format!("{instance}: image IBM")]);
+        hot.image(bad, 10, 1);
+        assert_eq!((hot.took(), hot.followed()), (vec![], (1, 0, 0)));
+    }
+}
+
+#[test]
+fn the_first_side_that_is_good_again_makes_an_item_good_that_was_suspect_at_both() {
+    for first in 0..2 {
+        let instance = [ONE, TWO][first];
+        let mut hot = Hot::watching();
+        for bad in [first, 1 - first] {
+            hot.stream(bad, Kind::Status, &suspect());
+        }
+        assert_eq!(hot.took(), ["1/5: status open suspect: away"]);
+        hot.stream(first, Kind::Status, &good());
+        hot.after_ms(1);
+        assert_eq!(hot.took(), [format!("{instance}: image IBM")]);
+        hot.image(first, 12, 3);
+        assert_eq!(hot.took(), ["1/5: refresh ok 22=3"]);
+    }
+}
+
+#[test]
+fn a_third_instance_takes_the_place_of_one_whose_provider_has_gone() {
+    let mut hot = Hot::watching();
+    hot.bench.find_instance(SourceId(4), SourceId(5), 79, true);
+    hot.after_ms(1);
+    assert_eq!((hot.took(), hot.followed()), (vec![], (1, 0, 0)), "there is no place for it");
+    hot.bench.directory(SourceId(0), ONE, &[definition(false)]);
+    hot.after_ms(1);
+    assert_eq!(hot.took(), ["79: resume IBM"]);
+    let sides = |hot: &Hot| hot.bench.core.inspect().services().next().and_then(|service| service.sides);
+    assert_eq!(sides(&hot), Some([Some((79, true)), Some((TWO, true))]));
+    let refresh = image_of(10, 1, State::OPEN_OK);
+    hot.bench.link(79, &LinkDown::Image { item: 9, after: 0, key: named("IBM"), refresh: &refresh });
+    assert_eq!((hot.took(), hot.followed()), (vec![], (1, 0, 0)));
+    // Nor is it the worse for the others when all but one have gone.
+    hot.bench.directory(SourceId(4), 79, &[definition(false)]);
+    hot.after_ms(1);
+    hot.update(1, 11, 2);
+    assert_eq!(hot.took(), ["1/5: update 22=2"]);
+}
+
+#[test]
+fn an_instance_without_a_place_is_found_when_the_providers_of_both_have_gone() {
+    let mut hot = Hot::watching();
+    for (side, instance) in [ONE, TWO].into_iter().enumerate() {
+        hot.bench.directory(SourceId(2 * side as u32), instance, &[definition(false)]);
+    }
+    hot.after_ms(1);
+    hot.took();
+    hot.bench.find_instance(SourceId(4), SourceId(5), 79, true);
+    hot.after_ms(1);
+    let asked = hot.took();
+    assert!(asked.contains(&"79: resume IBM".to_owned()), "{asked:?}");
+    let refresh = image_of(12, 3, State::OPEN_OK);
+    hot.bench.link(79, &LinkDown::Image { item: 9, after: 0, key: named("IBM"), refresh: &refresh });
+    assert_eq!(hot.took(), ["1/5: refresh ok 22=3"]);
+}
+
+#[test]
+fn a_number_that_comes_behind_many_jumps_is_noticed() {
+    for jumps in [5, 1_000] {
+        let mut hot = Hot::watching();
+        // One stands still; the other one lacks 11, and its provider leaves out numbers.
+        hot.update(0, 12, 12);
+        hot.after_ms(100);
+        for jump in 2..jumps {
+            hot.update(0, 10 * jump, i64::from(jump));
+        }
+        hot.took();
+        hot.update(1, 11, 2);
+        assert_eq!(
+            hot.took()[0],
+            "1/5: status open suspect: an update has come too late to be put in order",
+            "{jumps}"
+        );
+    }
+}
+
+#[test]
+fn a_side_that_repeats_itself_says_nothing_of_what_the_other_one_has() {
+    let mut hot = Hot::watching();
+    hot.update(1, 13, 4);
+    hot.after_ms(100);
+    hot.stream(1, Kind::Refresh, &image_of(13, 4, State::OPEN_OK));
+    assert_eq!(hot.took(), ["1/5: update 22=4"]);
+    hot.update(0, 11, 2);
+    assert_eq!(hot.took()[0], "1/5: status open suspect: an update has come too late to be put in order");
+}
+
+#[test]
+fn a_side_that_stood_still_while_the_other_one_jumped_catches_up() {
+    let mut hot = Hot::watching();
+    let numbers = || (2..100).map(|jump| 10 * jump);
+    for number in numbers() {
+        hot.update(0, number, 1);
+        hot.after_ms(100);
+    }
+    hot.took();
+    for number in numbers() {
+        hot.update(1, number, 1);
+    }
+    hot.update(1, 1_000, 2);
+    hot.update(0, 1_000, 2);
+    assert_eq!((hot.took(), hot.followed()), (vec!["1/5: update 22=2".to_owned()], (1, 0, 0)));
+    assert_eq!(hot.bench.counters.hot_late.get(), 0);
+}
+
+#[test]
+fn each_message_has_its_own_time_to_wait() {
+    let mut hot = Hot::watching();
+    hot.update(0, 13, 4);
+    hot.after_ms(50);
+    hot.update(1, 13, 4);
+    assert_eq!(hot.took(), ["1/5: update 22=4"]);
+    hot.after_ms(49);
+    hot.update(0, 20, 5);
+    hot.after_ms(1);
+    assert_eq!(hot.took(), [""; 0], "it has waited for 1 ms");
+    hot.after_ms(98);
+    assert_eq!(hot.took(), [""; 0]);
+    hot.after_ms(1);
+    assert_eq!(hot.took(), ["1/5: update 22=5"]);
+    assert_eq!(hot.bench.counters.hot_waits_ended.get(), 1);
+}
+
+#[test]
+fn what_waited_for_an_image_does_not_wait_for_ever_for_the_other_side() {
+    let mut hot = Hot::running();
+    hot.bench.request(A, 5, "IBM");
+    hot.open(0);
+    hot.open(1);
+    hot.image(0, 10, 1);
+    hot.took();
+    // Behind its image, and ahead of the other one.
+    let after = hot.sequences[1];
+    hot.update(1, 15, 5);
+    let refresh = image_of(10, 1, State::OPEN_OK);
+    hot.bench.link(TWO, &LinkDown::Image { item: 2, after, key: named("IBM"), refresh: &refresh });
+    assert_eq!((hot.took(), hot.followed()), (vec![], (1, 0, 0)));
+    hot.after_ms(100);
+    assert_eq!(hot.took(), ["1/5: update 22=5"]);
+}
+
+#[test]
+fn an_answer_without_an_image_makes_room_for_the_next_question() {
+    let mut hot = Hot::running();
+    let names: Vec<String> = (0..20).map(|number| format!("I{number}")).collect();
+    for (stream_id, name) in (5..).zip(&names) {
+        hot.bench.request(A, stream_id, name);
+    }
+    let image = image_of(10, 1, State::OPEN_OK);
+    for (item, name) in (2..).zip(&names) {
+        hot.bench.link(TWO, &LinkDown::Image { item, after: 0, key: named(name), refresh: &image });
+    }
+    hot.lose(0);
+    hot.took();
+    hot.bench.core.reconfigure(|config| config.images_outstanding_max = 3);
+    hot.find(0);
+    // It was started again: its provider has not published them yet.
+    let waits = status(StreamState::Open, "waiting for the provider");
+    let mut asked = Vec::new();
+    for _ in 0..20 {
+        hot.after_ms(1);
+        for line in hot.took() {
+            let name = line.strip_prefix("77: resume ").expect("no other message").to_owned();
+            hot.bench.link(ONE, &LinkDown::ItemStatus { key: named(&name), status: &waits });
+            asked.push(name);
+        }
+    }
+    assert_eq!(asked, names);
+}
+
+#[test]
+fn an_image_that_is_older_and_not_to_be_trusted_is_not_shown() {
+    for again in [Kind::Status, Kind::Refresh] {
+        let mut hot = Hot::watching();
+        let away = State::new(StreamState::Open, rwf::DataState::Suspect);
+        hot.stream(0, Kind::Status, &suspect());
+        hot.update(1, 11, 2);
+        hot.lose(1);
+        let log = hot.took();
+        assert!(log[1].contains("suspect") && log[2] == "77: image IBM", "{log:?}");
+        // The provider of the one that is left went before the last update.
+        for seconds in [1, 2, 4] {
+            hot.whole_image(0, &image_of(10, 1, away));
+            assert_eq!(hot.took(), [""; 0]);
+            hot.after_ms(1_000 * seconds);
+            assert_eq!(hot.took(), ["77: image IBM"]);
+        }
+        hot.whole_image(0, &image_of(10, 1, away));
+        let said = if again == Kind::Status { good() } else { image_of(12, 3, State::OPEN_OK) };
+        hot.stream(0, again, &said);
+        assert_eq!(hot.took(), ["77: image IBM"], "{again:?}");
+        hot.image(0, 12, 3);
+        assert_eq!(hot.took(), ["1/5: refresh ok 22=3"]);
+    }
+}
+
+#[test]
+fn a_turn_looks_at_the_pairs_alone_of_which_something_is_due() {
+    let mut hot = Hot::watching();
+    let due = |hot: &Hot| hot.bench.core.items.sources.pairs_due.len();
+    hot.after_ms(1);
+    assert_eq!(due(&hot), 0);
+    hot.update(0, 13, 4);
+    assert_eq!(due(&hot), 1);
+    hot.after_ms(100);
+    assert_eq!((hot.took(), due(&hot)), (vec!["1/5: update 22=4".to_owned()], 0));
+    hot.lose(1);
+    hot.find(1);
+    hot.after_ms(1);
+    assert_eq!(due(&hot), 1, "its image is on its way");
+    hot.open(1);
+    hot.image(1, 13, 4);
+    hot.after_ms(1);
+    assert_eq!((hot.followed(), due(&hot)), ((1, 0, 0), 0));
+}
