@@ -78,6 +78,10 @@ impl Sources {
 }
 
 /// One source of one topic.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of services, and what comes there is on the path of an update"
+)]
 pub(super) enum Source {
     Directory { session: u64 },
     Service { session: u64, stream: Incoming },
