@@ -179,7 +179,8 @@ def _end_all():
         process.kill()
 
 
-# Also when the tests themselves are ended from outside.
+# Also when the tests themselves are ended from outside, or their terminal is closed.
 atexit.register(_end_all)
-if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+for _number in (signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_DFL:
+        signal.signal(_number, lambda number, _: sys.exit(128 + number))

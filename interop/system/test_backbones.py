@@ -3,12 +3,14 @@
 Multicast is the default, which the other modules use: there `test_deaths.ServerAndDistributor`.
 """
 
+import os
 import unittest
 
 import test_deaths
 from daemons import binary
 from ports import free_ports
 from process import wait_until
+from system_test import SystemTest
 
 
 def low_and_high(name, count):
@@ -54,6 +56,34 @@ class SharedMemory(test_deaths.ServerAndDistributor):
     """All daemons on one host."""
 
     SETS = {'messaging.transport': 'lbtipc'}
+
+
+class NamesRemoved(SystemTest):
+    """Somebody removes the files of shared memory of running daemons, as systemd-logind does when their user logs out."""
+
+    @classmethod
+    def scenario(cls):
+        cls.memory = os.path.join(cls.directory, 'ipc')
+        os.mkdir(cls.memory)
+        sets = {'messaging.transport': 'lbtipc', 'messaging.ipc.directory': cls.memory}
+        system = cls.system()
+        cls.distributor = system.source_distributor(sets=sets)
+        cls.p2ps = system.p2ps(sets=sets)
+        cls.feed = system.feed(repeat=True)
+        cls.client = system.native(cls.p2ps)
+        wait_until(cls.client.is_good, 'the client has its images', [cls.client])
+
+    def test_a_p2ps_is_woken_again_and_the_source_distributor_says_what_is_to_be_done(self):
+        bells = lambda: {name for name in os.listdir(self.memory) if '.w' in name}
+        before = wait_until(bells, 'the P2PS can be woken', [self.p2ps])
+        for name in os.listdir(self.memory):
+            os.unlink(os.path.join(self.memory, name))
+        wait_until(lambda: bells() == before, lambda: 'the sockets are there again: %s' % bells(), [self.p2ps])
+        self.p2ps.wait_count('lbtipc_receiver_bells_lost_total', 1)
+        self.distributor.wait_says("has removed this source distributor's file of shared memory")
+        self.assertEqual(self.distributor.metrics()['messaging_ipc_names_lost_total'], 1)
+        wait_until(self.client.is_good, 'the client is good', [self.client])
+        self.assertEqual(self.client.faults(), {})
 
 
 if __name__ == '__main__':

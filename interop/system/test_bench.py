@@ -202,13 +202,21 @@ class Bench(unittest.TestCase):
             self.assertGreater(parts['come']['images_per_s'], 0)
             self.assertTrue(all(0 < row['server_bytes']['median'] <= row['server_bytes_max'] for row in parts.values()), parts)
 
-    def test_a_workload_that_is_killed_leaves_nothing_behind(self):
-        words = [binary(), 'bench', 'storm', '--clients', '5', '--each', '5', '--items', '10', '--steady', '5',
-                 '--seconds', '30']
+    def test_a_storm_that_is_killed_leaves_nothing_behind(self):
+        # Both servers, the publisher, a steady client, one that holds all items, and the crowd.
+        words = ['storm', '--clients', '5', '--each', '5', '--items', '10', '--steady', '5']
+        self.killed(6, *words)
+
+    def test_a_chain_that_is_killed_leaves_nothing_behind(self):
+        # Both servers, the publisher, the consumer, and the four parts of bare sockets.
+        self.killed(8, 'end-to-end', '--layouts', 'separate', '--rates', '100', '--items', '10', '--runs', '1')
+
+    def killed(self, count, *words):
+        """Starts a workload, and kills it when it has so many parts."""
+        words = [binary(), 'bench', *words, '--seconds', '30']
         started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            # Both servers, the publisher, a steady client, one that holds all items, and the crowd.
-            parts = eventually(lambda: children(started.pid), lambda found: len(found) == 6)
+            parts = eventually(lambda: children(started.pid), lambda found: len(found) == count)
         finally:
             started.kill()
             started.wait()

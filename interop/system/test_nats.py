@@ -1,10 +1,15 @@
 """NATS as the backbone: each role and each server dies under load, a cluster loses one of three, TLS and passwords."""
 
 import os
+import signal
+import sys
 import time
 import unittest
 
 import nats_servers
+from consumers import Consumer
+from daemons import binary
+from java_tools import numbered
 from nats_servers import NatsServer
 from process import ROOT, wait_until
 from system_test import SystemTest
@@ -171,10 +176,61 @@ class Secured(SystemTest):
         said = (self.stranger.log() + self.stranger.out()).splitlines()
         said = [line for line in said if 'Look at backbone.nats.user' in line]
         self.assertEqual(len([line for line in said if 'times since it was said last' not in line]), 1, said)
+        # Nor by the library that connects, at each attempt.
+        self.assertNotIn('async_nats', self.stranger.log() + self.stranger.out())
 
     def test_nothing_is_said_to_be_open(self):
         for daemon in self.distributor, self.p2ps:
             self.assertNotIn('the backbone is open', daemon.log() + daemon.out())
+
+
+class OneSubjectIsCut(SystemTest):
+    """A P2PS may not read the stream of a service any more, while the directory of its source distributor goes on."""
+
+    # A server takes another configuration only with the name it has.
+    CONFIG = 'server_name: nats\nauthorization { users = [ { user: "sd", password: "p" }, { user: "p2ps", password: "p"%s } ] }'
+    CUT = ', permissions: { subscribe: { deny: "tickcast.service.>" } }'
+
+    @classmethod
+    def scenario(cls):
+        cls.nats = NatsServer('nats', cls.directory, lines=[cls.CONFIG % ''])
+        cls.keep(cls.nats)
+        password = os.path.join(cls.directory, 'password')
+        with open(password, 'w') as f:
+            f.write('p')
+        os.chmod(password, 0o600)
+        # The carrier would end the stream some time, too.
+        more = {'nats.password_file': password, 'nats.timeout_ms': 600_000}
+        sets = lambda user: nats_servers.sets([cls.nats], **more, **{'nats.user': user})
+        system = cls.system()
+        # The provider makes its connection anew after two seconds without a word.
+        ping = {'source_distributor.provider.ping_timeout_%s_s' % bound: 2 for bound in ('min', 'max')}
+        cls.distributor = system.source_distributor(sets=sets('sd') | numbered('NI_PUB', 1) | ping)
+        cls.p2ps = system.p2ps(sets=sets('p2ps'))
+        script = os.path.join(ROOT, 'interop', 'system', 'ticking_provider.py')
+        words = [sys.executable, script, '20', '1', '127.0.0.1:%d' % system.provider_port]
+        system.process('provider', words)
+        system.wait_serving(cls.p2ps, 'NI_PUB')
+        words = [binary(), 'watch', '--json', '--host', cls.p2ps.server, '--service', 'NI_PUB', 'T0']
+        cls.client = Consumer('client', words, cls.directory, [('T0', 6)], is_conflated=True)
+        cls.keep(cls.client)
+
+    @classmethod
+    def reload(cls, permissions):
+        with open(os.path.join(cls.directory, 'nats.conf'), 'w') as f:
+            f.write(cls.CONFIG % permissions)
+        cls.nats.child.send_signal(signal.SIGHUP)
+
+    def test_its_items_are_suspect_and_the_log_names_the_service(self):
+        item = self.client.items['T0', 6]
+        wait_until(self.client.is_good, 'the client has its item', [self.client])
+        instance = self.p2ps.status()['services'][0]['instance']
+        self.reload(self.CUT)
+        suspect = lambda: self.client.look().has_become('Suspect')
+        wait_until(suspect, lambda: 'the item is suspect: %s' % item.states, [self.client, self.p2ps])
+        self.p2ps.wait_says('nothing of service "NI_PUB" has come from source distributor %s' % instance)
+        self.assertEqual(self.p2ps.metrics()['p2ps_streams_silent_total'], 1)
+        self.assertEqual(self.p2ps.metrics()['p2ps_instances'], 1, 'the directory is heard')
 
 
 class Refused(SystemTest):
@@ -182,8 +238,6 @@ class Refused(SystemTest):
 
     def start(self, sets):
         words = ['--set=%s=%s' % pair for pair in sets.items()]
-        from daemons import binary
-
         process = self.system().process('refused', [binary(), 'p2ps', *words])
         self.assertNotEqual(process.wait(), 0)
         return process.log() + process.out()
@@ -199,7 +253,6 @@ class Refused(SystemTest):
         self.assertIn('/nowhere/password', said)
 
     def test_a_demo_without_a_server_says_what_to_do(self):
-        from daemons import binary
         from ports import free_ports
 
         url = 'nats://127.0.0.1:%d' % free_ports()

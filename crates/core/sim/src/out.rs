@@ -150,9 +150,9 @@ impl UpstreamSink for ServerOut {
         self.decisions.push(FromServer::Disconnect(instance));
     }
     fn notice(&mut self, notice: &ServerNotice<'_>) {
-        use ServerNotice::{HeardAgain, Lost, Silent};
+        use ServerNotice::{HeardAgain, Lost, Silent, StreamSilent};
         // Networks lose messages and are cut here.
-        if matches!(notice, Lost { .. } | Silent { .. } | HeardAgain { .. }) {
+        if matches!(notice, Lost { .. } | Silent { .. } | StreamSilent { .. } | HeardAgain { .. }) {
             return;
         }
         panic!("nothing is wrong with what a distributor says, but: {notice}");

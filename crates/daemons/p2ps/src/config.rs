@@ -95,6 +95,7 @@ config::section! {
         link_retry_ms: u64 = 200, range 10..=60_000;
         /// A source distributor that is not heard for so long is taken for gone, and so is one that does not
         /// acknowledge what is sent over its link for about as long; at least three times its heartbeat_interval_ms.
+        /// A service of which nothing comes for so long is taken for gone there.
         silence_timeout_ms: u64 = 800, range 100..=600_000;
         /// Most item streams one client may have open.
         client_streams_max: u32 = 500_000, range 1..=10_000_000;

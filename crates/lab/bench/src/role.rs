@@ -108,6 +108,9 @@ pub(crate) fn run(args: &RoleArgs) -> Result<(), BenchError> {
     // Whoever kills the workload does not leave its parts behind. Others end with their standard input; those of a pair
     // of hosts are started by a thread that ends before them.
     if let Role::OtherProgram { .. }
+    | Role::ChainRelayOut { .. }
+    | Role::ChainRelayIn { .. }
+    | Role::ChainSink { .. }
     | Role::Consumer(_)
     | Role::Mounts(_)
     | Role::SlowMounts(_)

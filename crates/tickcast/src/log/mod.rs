@@ -106,8 +106,9 @@ fn choose(asked: Option<&str>, level: Option<&str>, default: &str) -> (String, O
 
 /// What the log says of itself is always logged: lost lines would be silent otherwise.
 fn filter(directives: &str) -> EnvFilter {
-    // What the client of NATS says of its connection, the carrier says too, and what to do. Who names it hears it.
-    EnvFilter::new(format!("async_nats=warn,{directives},{OWN_TARGET}=info"))
+    // What the client of NATS says of its connection, the carrier says too, and what to do, and of an error that stays not
+    // at each attempt. Who names it hears it.
+    EnvFilter::new(format!("async_nats=off,{directives},{OWN_TARGET}=info"))
 }
 
 /// A panic is a line of the log too, and that is written before the process ends, if it can be written at all.

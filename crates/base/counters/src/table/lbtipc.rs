@@ -26,6 +26,7 @@ counters! {
         msgs_missed: Total, "messages", "Messages missed thereby, where the number is known.";
         bytes_missed: Total, "bytes", "Bytes of the ring missed thereby, headers and padding included.";
         dropped: Total, "events", "1 when the source has dropped the receiver.";
+        bells_lost: Total, "sockets", "Sockets by which the source wakes the receiver whose names somebody has removed; they were made anew.";
         nonsense: Total, "events", "1 when the ring held what no source writes.";
     }
 }

@@ -112,6 +112,7 @@ counters! {
         images_requested: Total, "messages", "Images asked for.";
         gaps: Total, "gaps", "Ranges of a stream that the carrier could not deliver.";
         messages_lost: Total, "messages", "Stream messages in those ranges.";
+        streams_silent: Total, "streams", "Streams of services from which nothing came for p2ps.silence_timeout_ms, though their instance's directory did.";
         messages_behind_gaps: Total, "messages", "Stream messages that waited until it was known which items a gap before them concerns.";
         gap_resyncs: Total, "gaps", "Gaps after which all items of the service were asked for again.";
         intake_bytes: Gauge, "bytes", "Backbone messages that wait because the server is busy.";

@@ -30,6 +30,7 @@ counters! {
         ipc_sessions_broken: Total, "sessions", "Sessions of shared memory whose source died, dropped this receiver, or wrote nonsense.";
         ipc_opens_denied: Total, "sessions", "Attempts to open sessions of shared memory that this user may not open or must not trust.";
         ipc_bells_failed: Total, "sessions", "Sessions of shared memory that cannot wake this context, which looks at them every millisecond instead.";
+        ipc_names_lost: Total, "sessions", "Sessions of shared memory whose file somebody has removed: receivers that have it open go on, others cannot open it until the source is made anew.";
         receiver_queries_sent: Total, "packets", "Queries to receivers of sources that were waited for, once for all receivers of a session.";
         receiver_answers_rcved: Total, "packets", "Answers to them, each of one receiver.";
         receiver_answers_unasked: Total, "packets", "Answers to no query of late; they are dropped.";

@@ -153,8 +153,11 @@ impl Distributor {
     /// What is due by now: heartbeats, and the answers to requests that waited for a provider.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl DistributorSink) {
         let heartbeat = self.config.heartbeat_interval;
+        // With each directory: a stream that has sent something just behind the last one would be silent for two intervals.
+        let is_repeated = now >= self.items.suppliers.directory.next_at(heartbeat);
+        let quiet = if is_repeated { heartbeat / 2 } else { heartbeat };
         for service in self.items.suppliers.services.values_mut() {
-            let before = Nanos(now.0.saturating_sub(heartbeat.as_nanos() as u64));
+            let before = Nanos(now.0.saturating_sub(quiet.as_nanos() as u64));
             service.stream.heartbeat(now, before, sink);
         }
         self.items.cleanups.grant_cleanups(now);

@@ -43,6 +43,8 @@ pub(super) fn send_to_instance(
 pub(super) struct Instance {
     pub(super) directory: SourceId,
     pub(super) session: u64,
+    /// Another source of its directory that has spoken since this one did.
+    pub(super) rival: Option<SourceId>,
     pub(super) link: Link,
     /// What it has said over the present link that it knows to do.
     pub(super) features: Features,

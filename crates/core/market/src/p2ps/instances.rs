@@ -194,7 +194,7 @@ impl Instances {
             None => Source::Directory { session },
             Some(id) => {
                 let account = items.sources.services.get(&id).map_or(0, |service| service.account);
-                Source::Service { session, stream: Incoming::new(id, account) }
+                Source::Service { session, stream: Incoming::new(now, id, account) }
             }
         };
         let at = source.0 as usize;
@@ -211,6 +211,8 @@ impl Instances {
             if let Some(service) = items.sources.services.get_mut(&id) {
                 service.sources.insert(source);
             }
+            let due_at = now + self.config.silence_timeout;
+            items.sources.streams_due_at = items.sources.streams_due_at.min(due_at);
             items.choose_active(now, id, sink);
         }
     }
@@ -226,7 +228,9 @@ impl Instances {
         match items.sources.all.get_mut(source.0 as usize).and_then(Option::take) {
             None => {}
             Some(Source::Directory { session }) => {
-                if let Some(id) = items.sources.sessions.remove(&session) {
+                if let Some(id) = items.sources.sessions.remove(&session)
+                    && items.sources.instances.get(&id).is_some_and(|instance| instance.session == session)
+                {
                     self.forget_instance(items, now, id, sink);
                 }
             }
@@ -290,9 +294,14 @@ impl Instances {
             Kind::Heartbeat => stream.on_heartbeat(msg.sequence),
             _ => stream.on_message(msg.sequence),
         };
+        stream.heard_at = now;
         let is_active = stream.is_active;
         if !is_active && stream.side().is_none() {
             stream.count_standby(order, msg.kind);
+            if std::mem::take(&mut stream.is_silent) {
+                let service = stream.service;
+                items.choose_active(now, service, sink);
+            }
             return Ok(());
         }
         self.progress.note_moved(source, stream);
@@ -422,7 +431,11 @@ impl Instances {
             && instance.directory_body == msg.body
         {
             instance.heard_at = now;
+            instance.rival = None;
             self.check_instances(items, now, sink);
+            return Ok(());
+        }
+        if items.sources.is_by_a_rival(msg.instance, source) {
             return Ok(());
         }
         let refresh = RefreshMsg::parse(msg.body).map_err(UpstreamError::Payload)?;
@@ -435,6 +448,7 @@ impl Instances {
         let instance = items.sources.instances.entry(msg.instance).or_insert_with(|| Instance {
             directory: source,
             session,
+            rival: None,
             link: Link::Down { retry_at: now },
             features: Features::default(),
             heard_at: now,
@@ -446,6 +460,7 @@ impl Instances {
         msg.body.clone_into(&mut instance.directory_body);
         instance.directory = source;
         instance.session = session;
+        instance.rival = None;
         let quiet = now.since(std::mem::replace(&mut instance.heard_at, now));
         let was_silent = std::mem::take(&mut instance.is_silent);
         if was_silent && instance.link == Link::Up && items.sources.ration.take(now).is_some() {
@@ -463,6 +478,8 @@ impl Instances {
         instance.ids = ids;
         if was_silent {
             self.count_instances(items);
+            // What its streams say is still to come.
+            items.sources.note_heard(now, Some(session));
         }
         for id in changed {
             self.on_offer_changed(items, now, msg.instance, id, sink);
@@ -706,6 +723,26 @@ impl Instances {
         }
         for id in gone {
             self.forget_instance(items, now, id, sink);
+        }
+    }
+
+    /// Notices streams that have gone silent while their instance is heard: they may come by another group of multicast,
+    /// another subject or another connection than its directory. To be called when what has come was read.
+    pub(super) fn check_streams(&self, items: &mut WatchedItems, now: Nanos, sink: &mut impl ServerSink) {
+        if now < items.sources.streams_due_at {
+            return;
+        }
+        let timeout = self.config.silence_timeout;
+        let silent = items.sources.take_silent(now, timeout);
+        for (service, instance, quiet) in silent {
+            self.counters.streams_silent.inc();
+            if let Some(known) = items.sources.services.get(&service)
+                && items.sources.ration.take(now).is_some()
+            {
+                let service = &known.definition.info.name;
+                sink.notice(&ServerNotice::StreamSilent { service, instance, quiet });
+            }
+            items.choose_active(now, service, sink);
         }
     }
 

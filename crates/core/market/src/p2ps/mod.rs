@@ -152,6 +152,7 @@ impl PointToPoint {
         for instance in self.items.sources.instances.values_mut().filter(|instance| !instance.is_silent) {
             instance.heard_at = now;
         }
+        self.items.sources.note_heard(now, None);
     }
 
     /// What is due by now: links to open again, images to ask for again, items to give up.
@@ -160,6 +161,7 @@ impl PointToPoint {
         self.items.clean_up(now, sink);
         self.instances.release(&mut self.items, now, sink);
         self.instances.check_instances(&mut self.items, now, sink);
+        self.instances.check_streams(&mut self.items, now, sink);
         if now >= self.items.sources.services_due_at {
             self.items.recheck_services(now, sink);
             self.instances.check_gaps(&mut self.items, now, sink);
@@ -197,6 +199,7 @@ impl PointToPoint {
             .chain([
                 self.items.next_request_check(),
                 self.items.sources.services_due_at,
+                self.items.sources.streams_due_at,
                 self.items.cleanups.next_cleanup(),
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])

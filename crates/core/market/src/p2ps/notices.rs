@@ -90,6 +90,15 @@ pub enum ServerNotice<'a> {
         /// How long it is since it was heard.
         quiet: Duration,
     },
+    /// A stream of a service has brought nothing for too long, though its instance is heard.
+    StreamSilent {
+        /// The service.
+        service: &'a str,
+        /// The instance.
+        instance: u64,
+        /// How long it is since something came.
+        quiet: Duration,
+    },
     /// It was heard again.
     HeardAgain {
         /// The instance.
@@ -121,6 +130,11 @@ impl fmt::Display for ServerNotice<'_> {
             ServerNotice::Silent { instance, quiet } => write!(
                 f,
                 "source distributor {instance:016x} has not been heard for {} ms: its services are lost until it is",
+                quiet.as_millis()
+            ),
+            ServerNotice::StreamSilent { service, instance, quiet } => write!(
+                f,
+                "nothing of service {service:?} has come from source distributor {instance:016x} for {} ms, though its directory does: the service is lost there until something does. Look at the network, or the subject, that carries the service",
                 quiet.as_millis()
             ),
             ServerNotice::HeardAgain { instance, quiet } => write!(

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use counters::table::PointToPoint as Counters;
 use rdm::directory::Service as Definition;
@@ -30,6 +31,8 @@ pub(super) struct Sources {
     pub(super) services_due_at: Nanos,
     /// Hot services of whose pairs something is to be done, now or at a time: the others cost nothing in a turn.
     pub(super) pairs_due: BTreeSet<u16>,
+    /// No stream can have become silent before.
+    pub(super) streams_due_at: Nanos,
     pub(super) instances: BTreeMap<u64, Instance>,
     /// The instance behind each transport session, as its directory told.
     pub(super) sessions: BTreeMap<u64, u64>,
@@ -63,6 +66,7 @@ impl Sources {
             service_ids: ServiceIds::default(),
             services_due_at: Nanos::NEVER,
             pairs_due: BTreeSet::new(),
+            streams_due_at: Nanos::NEVER,
             instances: BTreeMap::new(),
             sessions: BTreeMap::new(),
             all: Vec::new(),
@@ -74,6 +78,10 @@ impl Sources {
 }
 
 /// One source of one topic.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of services, and what comes there is on the path of an update"
+)]
 pub(super) enum Source {
     Directory { session: u64 },
     Service { session: u64, stream: Incoming },
@@ -163,10 +171,13 @@ impl Sources {
         sink.to_instance(instance, &LinkUp::Progress { positions: &positions });
     }
 
-    /// The present source if it still serves; else one whose provider is up; else any.
+    /// The present source if it still serves; else one whose provider is up, of these one that was heard; else any.
     pub(super) fn best_source(&self, id: u16, present: Option<Active>) -> Option<Active> {
+        let was_heard = |active: &Active| self.stream(active.source).is_some_and(Incoming::was_heard);
         let candidates = self.candidates(id).into_iter();
-        candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present)).map(|(active, _)| active)
+        let best =
+            candidates.max_by_key(|(active, is_up)| (*is_up, Some(*active) == present, was_heard(active)));
+        best.map(|(active, _)| active)
     }
 
     /// The sources that a service can come from now, and whether its provider is there.
@@ -174,15 +185,76 @@ impl Sources {
         let Some(service) = self.services.get(&id) else { return Vec::new() };
         let candidates = service.sources.iter().filter_map(|&source| {
             self.looks.count();
-            let Some(Some(Source::Service { session, .. })) = self.all.get(source.0 as usize) else {
+            let Some(Some(Source::Service { session, stream })) = self.all.get(source.0 as usize) else {
                 return None;
             };
+            if stream.is_silent {
+                return None;
+            }
             let instance = *self.sessions.get(session)?;
             let known = self.instances.get(&instance).filter(|i| i.is_alive() && i.session == *session)?;
             let is_up = known.offers.get(&id)?.state.up;
             Some((Active { instance, source }, is_up))
         });
         candidates.collect()
+    }
+
+    /// Whether a directory comes by another session than the one that its instance is heard by, and that is not silent:
+    /// an instance that reaches this server by several sessions keeps to one of them. It changes when the other one has
+    /// spoken twice and the present one has not meanwhile.
+    pub(super) fn is_by_a_rival(&mut self, instance: u64, source: SourceId) -> bool {
+        let Some(known) = self.instances.get_mut(&instance).filter(|known| !known.is_silent) else {
+            return false;
+        };
+        let present = self.all.get(known.directory.0 as usize);
+        let is_there =
+            matches!(present, Some(Some(Source::Directory { session })) if *session == known.session);
+        is_there && known.directory != source && known.rival.replace(source) != Some(source)
+    }
+
+    /// Marks the streams from which nothing has come for `timeout` though their instance is heard; the service, the
+    /// instance and the time of each.
+    pub(super) fn take_silent(&mut self, now: Nanos, timeout: Duration) -> Vec<(u16, u64, Duration)> {
+        let (mut found, mut next) = (Vec::new(), now + timeout);
+        for (&id, service) in &self.services {
+            for source in &service.sources {
+                self.looks.count();
+                let Some(Some(Source::Service { session, stream })) = self.all.get_mut(source.0 as usize)
+                else {
+                    continue;
+                };
+                // Of an instance that is lost as a whole all services are.
+                let Some(instance) = self.sessions.get(session).copied().filter(|id| {
+                    self.instances.get(id).is_some_and(|i| i.is_alive() && i.session == *session)
+                }) else {
+                    continue;
+                };
+                if stream.is_silent {
+                    continue;
+                }
+                let quiet = now.since(stream.heard_at);
+                if quiet >= timeout {
+                    stream.is_silent = true;
+                    found.push((id, instance, quiet));
+                } else {
+                    next = next.min(stream.heard_at + timeout);
+                }
+            }
+        }
+        self.streams_due_at = next;
+        found
+    }
+
+    /// The streams of a session, or of all, count as heard now: what they have said meanwhile is still to be read.
+    pub(super) fn note_heard(&mut self, now: Nanos, of: Option<u64>) {
+        for source in self.all.iter_mut().flatten() {
+            if let Source::Service { session, stream } = source
+                && !stream.is_silent
+                && of.is_none_or(|of| of == *session)
+            {
+                stream.heard_at = now;
+            }
+        }
     }
 
     pub(super) fn next_recheck(&self) -> Nanos {

@@ -4,6 +4,7 @@ use super::behind::{Behind, Unreported};
 use super::ledger::{AccountId, Losses, LostRange, StreamCounts, StreamLedger};
 use super::merge::SideNo;
 use crate::backbone::Kind;
+use units::Nanos;
 
 /// What a message's number says about those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub(super) struct Incoming {
     side: Option<u8>,
     /// Something has come since progress was reported last.
     pub(super) has_moved: bool,
+    /// When something came last, or when it was found: it is to say something at every heartbeat of its instance.
+    pub(super) heard_at: Nanos,
+    /// It said nothing for too long, though its instance did, until it is heard again.
+    pub(super) is_silent: bool,
     /// The number that has to come next; 0 before anything is known.
     next: u64,
     /// What waits behind gaps.
@@ -52,13 +57,15 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(service: u16, account: AccountId) -> Incoming {
+    pub(super) fn new(now: Nanos, service: u16, account: AccountId) -> Incoming {
         Incoming {
             service,
             instance: None,
             is_active: false,
             side: None,
             has_moved: false,
+            heard_at: now,
+            is_silent: false,
             next: 0,
             behind: Behind::default(),
             unreported: Unreported::default(),
@@ -185,6 +192,11 @@ impl Incoming {
         self.standby = self.standby.saturating_sub(1);
     }
 
+    /// Whether anything has ever come.
+    pub(super) fn was_heard(&self) -> bool {
+        self.instance.is_some()
+    }
+
     /// The side of its hot service that this is.
     pub(super) fn side(&self) -> Option<SideNo> {
         self.side.map(usize::from)
@@ -240,7 +252,7 @@ mod tests {
 
     #[test]
     fn numbers_follow_jump_or_are_old() {
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         assert_eq!(stream.on_message(10), Order::Next, "the first one begins wherever it is");
         assert_eq!(stream.on_message(11), Order::Next);
         assert_eq!(stream.on_message(14), Order::Gap { first: 12, last: 13 });
@@ -250,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_heartbeat_shows_a_lost_tail_once() {
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         stream.on_message(1);
         assert_eq!(stream.on_heartbeat(1), Order::Next);
         assert_eq!(stream.on_heartbeat(4), Order::Gap { first: 2, last: 4 });
@@ -260,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_image_older_than_what_was_dropped_is_of_no_use() {
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         stream.on_message(10);
         assert!(!stream.joins_image(9, false), "10 may have been an update of the item");
         assert!(stream.joins_image(9, true), "then 10 was held back");
@@ -270,18 +282,18 @@ mod tests {
 
     #[test]
     fn an_image_that_comes_before_the_stream_starts_its_numbers() {
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         assert!(stream.joins_image(7, false));
         assert!(stream.joins_image(9, false));
         assert_eq!(stream.on_message(10), Order::Gap { first: 8, last: 9 });
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         assert_eq!(stream.on_heartbeat(0), Order::Next, "nothing was sent yet");
         assert_eq!(stream.on_message(1), Order::Next);
     }
 
     #[test]
     fn ids_stand_for_items_until_unbound() {
-        let mut stream = Incoming::new(1, 0);
+        let mut stream = Incoming::new(Nanos::ZERO, 1, 0);
         assert!(stream.bind(3, 0));
         assert_eq!((stream.item(3), stream.item(2), stream.item(4)), (Some(0), None, None));
         stream.unbind(3);

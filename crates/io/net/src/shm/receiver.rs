@@ -265,6 +265,17 @@ impl Receiver {
         self.bell.is_some()
     }
 
+    /// Whether somebody has removed the name of what the source rings, so that it is to be made anew by
+    /// [`Receiver::enable_sleep`]. Costs a system call.
+    pub fn has_lost_bell(&mut self) -> bool {
+        let is_lost = self.bell.as_ref().is_some_and(Bell::is_lost);
+        if is_lost {
+            self.bell = None;
+            self.counters.bells_lost.inc();
+        }
+        is_lost
+    }
+
     /// Says that this receiver is about to sleep. After waking, and after [`Wait::Ready`] too, comes
     /// [`Receiver::after_sleep`].
     pub fn before_sleep(&mut self) -> Wait {

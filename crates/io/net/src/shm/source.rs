@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -237,6 +238,13 @@ impl Source {
     #[must_use]
     pub fn position(&self) -> u64 {
         self.producer.position()
+    }
+
+    /// Whether the file still has a name. One that somebody has removed goes on for the receivers that have opened it, and
+    /// no other can.
+    #[must_use]
+    pub fn has_name(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| found.nlink() > 0)
     }
 
     /// The file.

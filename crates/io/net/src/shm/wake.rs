@@ -72,6 +72,8 @@ impl Waker {
 pub(super) struct Bell {
     pub(super) socket: UnixDatagram,
     path: PathBuf,
+    /// Device and inode of the name.
+    named: Option<(u64, u64)>,
     home: Home,
 }
 
@@ -92,7 +94,13 @@ impl Bell {
         socket.set_nonblocking(true)?;
         // If that fails, the source cannot wake this receiver, which the source counts.
         let _ = open_to(&path, access);
-        Ok(Bell { socket, path, home: Home::here() })
+        let named = found(&path);
+        Ok(Bell { socket, path, named, home: Home::here() })
+    }
+
+    /// Whether somebody has removed the name: the source rings in vain then.
+    pub(super) fn is_lost(&self) -> bool {
+        found(&self.path) != self.named
     }
 
     /// Takes the bytes that have woken us.
@@ -101,6 +109,11 @@ impl Bell {
         // It ends with the last byte.
         while self.socket.recv(&mut byte).is_ok() {}
     }
+}
+
+/// What has this name.
+fn found(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Lets those send to a socket who own a ring, or may write it.
@@ -126,8 +139,10 @@ impl Drop for Bell {
         if !self.home.is_certain() {
             return;
         }
-        // Whoever finds this receiver gone removes it as well.
-        let _ = std::fs::remove_file(&self.path);
+        // Whoever finds this receiver gone removes it as well. What else has that name by now stays.
+        if !self.is_lost() {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -82,6 +82,28 @@ impl Unsigned {
     }
 }
 
+/// Looks for files of shared memory that somebody has removed while this process publishes in them.
+pub(super) struct LostFiles {
+    counters: ContextCounters,
+    seen: u64,
+}
+
+impl LostFiles {
+    pub(super) fn new(counters: ContextCounters) -> LostFiles {
+        LostFiles { counters, seen: 0 }
+    }
+
+    pub(super) fn look(&mut self) -> Option<Notice> {
+        let lost = self.counters.context.ipc_names_lost.get();
+        let is_news = std::mem::replace(&mut self.seen, lost) < lost;
+        let text = "somebody has removed this source distributor's file of shared memory (LBTIPC_* in \
+                    messaging.ipc.directory): point-to-point servers that have it open go on, others get no data until \
+                    this source distributor is restarted. Where it runs as an ordinary user, systemd-logind does that \
+                    when the user logs out, unless logind.conf has RemoveIPC=no";
+        is_news.then(|| Notice { is_fault: true, text: text.to_owned() })
+    }
+}
+
 /// How many faults are reported in an interval: whoever is refused tries again at once.
 pub(super) const FAULTS_MAX: u32 = 10;
 

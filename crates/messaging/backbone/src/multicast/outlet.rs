@@ -10,7 +10,7 @@ use messaging::{
 use net::{Ready, Registrar};
 use units::Nanos;
 
-use super::notices::{Limit, Unsigned, notice};
+use super::notices::{Limit, LostFiles, Unsigned, notice};
 use super::to_io;
 use crate::{DIRECTORY_TOPIC, Notice, Outlet, OutletEvent, SERVICE_TOPIC_PREFIX};
 
@@ -25,6 +25,7 @@ pub struct MulticastOutlet {
     next_peer: u32,
     inbox: Inbox,
     unsigned: Unsigned,
+    lost_files: LostFiles,
     limit: Limit,
 }
 
@@ -44,7 +45,7 @@ impl MulticastOutlet {
         now: Nanos,
         counters: ContextCounters,
     ) -> io::Result<MulticastOutlet> {
-        let unsigned = Unsigned::new(counters.clone());
+        let (unsigned, lost_files) = (Unsigned::new(counters.clone()), LostFiles::new(counters.clone()));
         let mut context = Context::new(config, registrar, token_space, seed, now, counters).map_err(to_io)?;
         context.listen().map_err(to_io)?;
         let directory = context.create_source(DIRECTORY_TOPIC, &SourceOptions::default()).map_err(to_io)?;
@@ -57,6 +58,7 @@ impl MulticastOutlet {
             next_peer: 0,
             inbox: Inbox::default(),
             unsigned,
+            lost_files,
             limit: Limit::default(),
         })
     }
@@ -174,6 +176,7 @@ impl Outlet for MulticastOutlet {
         self.send_waiting(now);
         self.hand_on(now, events);
         events.extend(self.unsigned.look(now).map(OutletEvent::Notice));
+        events.extend(self.lost_files.look().map(OutletEvent::Notice));
     }
 
     fn next_wakeup(&self) -> Nanos {

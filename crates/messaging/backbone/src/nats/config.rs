@@ -245,6 +245,12 @@ fn fault_of(server: &str) -> Option<Complaint> {
              password_file, or token_file"
                 .to_owned(),
         ),
+        Ok(address) if address.port() == 0 => {
+            complain(format!("{server:?} is no server: port 0, 1 to 65535 are possible"))
+        }
+        Ok(address) if !matches!(address.clone().into_inner().path(), "" | "/") => {
+            complain(format!("{server:?} is no server: nothing may follow HOST:PORT"))
+        }
         Ok(_) => None,
     }
 }
@@ -280,6 +286,8 @@ mod tests {
             (server("a:4222"), "nats://HOST:PORT or tls://HOST:PORT"),
             (server("ws://a:80"), "nats://HOST:PORT or tls://HOST:PORT"),
             (server("nats://"), "is no server"),
+            (server("nats://a:0"), "port 0, 1 to 65535 are possible"),
+            (server("nats://a:4222/b"), "nothing may follow HOST:PORT"),
             (server("nats://u:secret@a"), "set user and password_file"),
             (server("nats://token@a"), "or token_file"),
             (prefix("a b"), "cannot begin a subject"),

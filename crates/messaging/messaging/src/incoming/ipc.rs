@@ -369,6 +369,18 @@ impl IpcIncoming {
                 }
                 return Some((at, reason));
             }
+            if let Some(session) = self.sessions.get_mut(at)
+                && looks
+                && session.ring.has_lost_bell()
+                && base.watches_data
+            {
+                let token = base.token(Port::IpcSession, at);
+                // Without a bell it is looked at every millisecond, which is counted.
+                session.has_no_bell =
+                    watch(&mut session.ring, &base.registrar, token, &base.counters.context).is_err()
+                        || !session.ring.has_bell();
+                self.wake(at);
+            }
         }
         None
     }

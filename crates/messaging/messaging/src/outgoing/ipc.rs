@@ -36,6 +36,8 @@ pub(crate) struct IpcOutgoing {
     /// An explicit batch is open: it is shown when it ends, when a segment is full, or when
     /// there was no room for more of it.
     pub(super) is_held: bool,
+    /// Somebody has removed the name of the file.
+    has_lost_name: bool,
     pub(super) events: Vec<SourceEvent>,
     _shown: Option<Lent>,
 }
@@ -91,6 +93,7 @@ impl IpcOutgoing {
             look_at: base.now,
             room_at: base.now,
             is_held: false,
+            has_lost_name: false,
             events: Vec::new(),
             _shown: shown,
         };
@@ -130,8 +133,12 @@ impl IpcOutgoing {
         (left, receivers)
     }
 
-    fn look_after_readers(&mut self, now: Nanos) {
+    fn look_after_readers(&mut self, base: &Base, now: Nanos) {
         self.look_at = now + LOOK_EVERY;
+        if !self.has_lost_name && !self.ring.source.has_name() {
+            self.has_lost_name = true;
+            base.counters.context.ipc_names_lost.inc();
+        }
         let changes = self.ring.source.look_after_readers(now);
         let told = |event, count: u32| std::iter::repeat_n(event, count as usize);
         self.events.extend(told(SourceEvent::ReceiverConnected(HERE), changes.joined));
@@ -225,14 +232,14 @@ impl Session for IpcOutgoing {
         self.show_all();
     }
 
-    fn on_wakeup(&mut self, _: &mut Base, now: Nanos) {
+    fn on_wakeup(&mut self, base: &mut Base, now: Nanos) {
         self.session.on_wakeup(now, &mut self.ring);
         if !self.is_held || self.ring.is_full {
             self.show_all();
         }
         self.room_at = now + ROOM_EVERY;
         if now >= self.look_at {
-            self.look_after_readers(now);
+            self.look_after_readers(base, now);
         }
     }
 
@@ -416,6 +423,22 @@ mod tests {
             sending.wait(Some(Duration::from_millis(1)), &mut room).expect("the poller works");
         }
         sending.send(source, &[&[7; 1_000]]).expect("there is room");
+    }
+
+    #[test]
+    fn a_file_that_somebody_has_removed_is_counted_once() {
+        let mut context = lone_with(78, |_| {});
+        let mut session = IpcOutgoing::open(&mut context.base).expect("there is memory").session;
+        let counters = context.base.counters.context.clone();
+        let mut look = |session: &mut IpcOutgoing| {
+            context.base.now += LOOK_EVERY;
+            let now = context.base.now;
+            session.on_wakeup(&mut context.base, now);
+            counters.ipc_names_lost.get()
+        };
+        assert_eq!(look(&mut session), 0);
+        std::fs::remove_file(session.ring.source.path()).expect("it has a name");
+        assert_eq!([look(&mut session), look(&mut session)], [1, 1]);
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Relay {
         // The shards have refused these by themselves.
         drop(self.posts.take_overdue(now));
         if now >= self.published.next_directory(self.heartbeat) {
-            self.published.publish_directory(now, sink);
+            self.published.beat(now, sink);
         }
     }
 

@@ -122,7 +122,18 @@ impl Published {
         if self.directory.is_empty() { Nanos::NEVER } else { self.directory_at + heartbeat }
     }
 
-    pub(super) fn publish_directory(&mut self, now: Nanos, sink: &mut impl RelaySink) {
+    /// Repeats the directory, and says of each stream how far it is: none may be silent.
+    pub(super) fn beat(&mut self, now: Nanos, sink: &mut impl RelaySink) {
+        self.publish_directory(now, sink);
+        for &id in self.services.keys() {
+            let sequence = self.sequences.get(usize::from(id)).copied().unwrap_or(0);
+            let instance = self.instance;
+            let msg = StreamMsg { kind: Kind::Heartbeat, instance, sequence, item: 0, parts: &[], body: &[] };
+            sink.publish(id, &msg);
+        }
+    }
+
+    fn publish_directory(&mut self, now: Nanos, sink: &mut impl RelaySink) {
         self.directory_at = now;
         self.directory_sequence += 1;
         sink.publish_directory(&StreamMsg {

@@ -26,6 +26,7 @@ mod ripples;
 mod rounds;
 mod scale;
 mod service_status;
+mod silent;
 mod spoilt;
 mod streams;
 mod users;
@@ -317,7 +318,14 @@ impl Bench {
         self.core.on_source(self.now, stream, Topic::Service("BINANCE"), instance, &mut self.log);
     }
 
+    /// A directory, from an instance whose streams beat with it.
     fn directory(&mut self, source: SourceId, instance: u64, services: &[Definition]) {
+        self.directory_alone(source, instance, services);
+        let session = self.core.items.sources.instances[&instance].session;
+        self.core.items.sources.note_heard(self.now, Some(session));
+    }
+
+    fn directory_alone(&mut self, source: SourceId, instance: u64, services: &[Definition]) {
         let body =
             DirectoryRefresh::publish(0, Filter::ALL, services).expect("unique").to_vec().expect("legal");
         let msg =

@@ -344,6 +344,32 @@ fn nothing_is_left_of_a_source_that_cannot_get_its_name() {
 }
 
 #[test]
+fn names_that_somebody_has_removed_are_noticed_and_a_bell_is_made_anew() {
+    let place = Place::new();
+    let mut source = place.source(Pacing::Source);
+    let mut receiver = place.open().unwrap();
+    receiver.enable_sleep().unwrap();
+    assert!(source.has_name() && !receiver.has_lost_bell());
+    let (ring, bell) = (source.path().to_owned(), source.path().with_extension("w0"));
+    std::fs::remove_file(&bell).unwrap();
+    assert!(receiver.has_lost_bell());
+    assert!(!receiver.has_bell() && !receiver.has_lost_bell(), "it has none");
+    receiver.enable_sleep().unwrap();
+    assert_eq!(place.names(), ["LBTIPC_abc_1", "LBTIPC_abc_1.w0"]);
+    assert!(!receiver.has_lost_bell());
+    assert_eq!(receiver.counters().bells_lost.get(), 1);
+    // Another file of that name is no bell, and is left alone.
+    std::fs::remove_file(&bell).unwrap();
+    std::fs::write(&bell, b"other").unwrap();
+    assert!(receiver.has_lost_bell());
+    assert_eq!(std::fs::read(&bell).unwrap(), b"other");
+    std::fs::remove_file(&ring).unwrap();
+    assert!(!source.has_name());
+    send(&mut source, b"it goes on").unwrap();
+    assert_eq!(read_all(&mut receiver), [b"it goes on"]);
+}
+
+#[test]
 fn a_sleeping_receiver_is_woken() {
     for pacing in [Pacing::Source, PACED] {
         let place = Place::new();
