@@ -12,9 +12,42 @@ pub(crate) struct NatsServer {
     child: Child,
     port: u16,
     arguments: Vec<String>,
+    /// Where JetStream stores, if it is on.
+    folder: Option<testkit::Folder>,
 }
 
+/// The stream of JetStream that stores what is published.
+pub(crate) const STREAM: &str = "TICKCAST";
+
 impl NatsServer {
+    /// Starts one with JetStream, and the stream of the guide.
+    pub(crate) fn with_stream() -> NatsServer {
+        NatsServer::with_stream_of(STREAM, "true")
+    }
+
+    /// The same, with another name, or without direct access.
+    pub(crate) fn with_stream_of(name: &str, allow_direct: &str) -> NatsServer {
+        let folder = testkit::Folder::new();
+        let mut server = NatsServer::new(&["-js", "-sd", &folder.path().display().to_string()]);
+        server.folder = Some(folder);
+        let body = format!(
+            r#"{{"name":"{name}","subjects":["tickcast.directory","tickcast.service.*"],"storage":"file","retention":"limits","discard":"old","max_bytes":268435456,"max_age":60000000000,"num_replicas":1,"no_ack":true,"allow_direct":{allow_direct}}}"#
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let answer = runtime.block_on(async {
+            let client = async_nats::connect(server.url()).await.expect("the server is there");
+            client.request(format!("$JS.API.STREAM.CREATE.{name}"), body.into()).await.expect("JetStream is on")
+        });
+        let answer = String::from_utf8_lossy(&answer.payload).into_owned();
+        assert!(answer.contains("did_create"), "{answer}");
+        server
+    }
+
+    /// The stream of the guide, if it has one.
+    pub(crate) fn stream(&self) -> Option<String> {
+        self.folder.as_ref().map(|_| STREAM.to_owned())
+    }
+
     /// Starts one with further arguments.
     pub(crate) fn new(arguments: &[&str]) -> NatsServer {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
@@ -29,7 +62,7 @@ impl NatsServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("nats-server starts (tools/install.sh installs it)");
-        let server = NatsServer { child, port, arguments };
+        let server = NatsServer { child, port, arguments, folder: None };
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             std::thread::sleep(Duration::from_millis(5));
         }
