@@ -360,8 +360,9 @@ fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once
 
 #[test]
 fn more_than_may_wait_is_told() {
-    let server = NatsServer::with_stream();
-    let (stream, buffer_bytes) = (server.stream(), 1 << 20);
+    // It answers nothing, so all has to wait.
+    let server = NatsServer::with_stream_of("OTHER", "true");
+    let (stream, buffer_bytes) = (Some(servers::STREAM.to_owned()), 1 << 20);
     let jetstream = JetStreamConfig { stream, wait_ms: 60_000, buffer_bytes, ..JetStreamConfig::default() };
     let carrier = with_jetstream(&server, jetstream);
     let (mut d, mut s) = carrier.both();

@@ -28,7 +28,7 @@ impl NatsServer {
     /// The same, with another name, or without direct access.
     pub(crate) fn with_stream_of(name: &str, allow_direct: &str) -> NatsServer {
         let folder = testkit::Folder::new();
-        let mut server = NatsServer::new(&["-js", "-sd", &folder.path().display().to_string()]);
+        let mut server = NatsServer::new(&["-js", "-sd", &folder.display().to_string()]);
         server.folder = Some(folder);
         let body = format!(
             r#"{{"name":"{name}","subjects":["tickcast.directory","tickcast.service.*"],"storage":"file","retention":"limits","discard":"old","max_bytes":268435456,"max_age":60000000000,"num_replicas":1,"no_ack":true,"allow_direct":{allow_direct}}}"#
