@@ -58,7 +58,8 @@ impl Carrier for NatsServer {
 
 /// A machine that is busy elsewhere ends nothing.
 fn nats_config(server: &NatsServer) -> NatsConfig {
-    let jetstream = JetStreamConfig { stream: server.stream(), wait_ms: 60_000, ..JetStreamConfig::default() };
+    let jetstream =
+        JetStreamConfig { stream: server.stream(), wait_ms: 60_000, ..JetStreamConfig::default() };
     NatsConfig { servers: vec![server.url()], timeout_ms: 60_000, jetstream, ..NatsConfig::default() }
 }
 

@@ -323,7 +323,8 @@ fn with_jetstream(server: &NatsServer, jetstream: JetStreamConfig) -> Counted {
 fn packets_that_were_lost_come_from_jetstream() {
     let server = NatsServer::with_stream();
     let stream = server.stream();
-    let carrier = with_jetstream(&server, JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() });
+    let carrier =
+        with_jetstream(&server, JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() });
     let (mut d, mut s) = carrier.both();
     lose_packets(&carrier, (&mut d, &mut s));
     let of_inlet = &carrier.inlet.carrier;
@@ -342,7 +343,8 @@ fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once
         [(absent, "503"), (misnamed, "answered nothing"), (indirect, "answered nothing")]
     {
         let stream = Some(servers::STREAM.to_owned());
-        let carrier = with_jetstream(&server, JetStreamConfig { stream, wait_ms: 100, ..JetStreamConfig::default() });
+        let carrier =
+            with_jetstream(&server, JetStreamConfig { stream, wait_ms: 100, ..JetStreamConfig::default() });
         let (mut d, mut s) = carrier.both();
         lose_packets(&carrier, (&mut d, &mut s));
         let of_inlet = &carrier.inlet.carrier;
@@ -350,7 +352,8 @@ fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once
         let failed = of_inlet.jetstream_requests_unanswered.get() + of_inlet.jetstream_requests_refused.get();
         assert!(failed > 0 && failed <= of_inlet.jetstream_requests.get());
         assert_eq!(of_inlet.jetstream_packets_recovered.get(), 0);
-        let said = |s: &Server<NatsInlet>| s.heard.notices.iter().filter(|text| text.contains(expected)).count();
+        let said =
+            |s: &Server<NatsInlet>| s.heard.notices.iter().filter(|text| text.contains(expected)).count();
         while said(&s) == 0 {
             s.turn();
         }

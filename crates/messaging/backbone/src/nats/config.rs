@@ -79,7 +79,8 @@ config::section! {
 
 impl JetStreamConfig {
     fn check(&self) -> Result<(), Vec<Complaint>> {
-        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        let is_name =
+            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         match &self.stream {
             Some(name) if !is_name(name) => Err(vec![Complaint::new(
                 ["stream"],

@@ -202,12 +202,7 @@ impl Sources {
     }
 
     /// Ends those of which nothing was heard for so long. Returns how many packets of them are lost.
-    pub(super) fn expire(
-        &mut self,
-        now: Nanos,
-        timeout: Duration,
-        mut handle: impl FnMut(Found<'_>),
-    ) -> u64 {
+    pub(super) fn expire(&mut self, now: Nanos, timeout: Duration, mut handle: impl FnMut(Found<'_>)) -> u64 {
         let silent = self.found.iter().filter(|(_, source)| now >= source.heard_at + timeout);
         let mut silent: Vec<(SourceId, Key)> = silent.map(|(key, source)| (source.id, *key)).collect();
         silent.sort_unstable_by_key(|(id, _)| id.0);

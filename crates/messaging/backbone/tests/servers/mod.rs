@@ -36,7 +36,10 @@ impl NatsServer {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let answer = runtime.block_on(async {
             let client = async_nats::connect(server.url()).await.expect("the server is there");
-            client.request(format!("$JS.API.STREAM.CREATE.{name}"), body.into()).await.expect("JetStream is on")
+            client
+                .request(format!("$JS.API.STREAM.CREATE.{name}"), body.into())
+                .await
+                .expect("JetStream is on")
         });
         let answer = String::from_utf8_lossy(&answer.payload).into_owned();
         assert!(answer.contains("did_create"), "{answer}");

@@ -134,7 +134,8 @@ mod tests {
         testkit::for_each_seed!(0..5_000, |seed| {
             let mut rng = Rng::new(seed);
             let of_message = [(SEQUENCE, "39"), (SUBJECT, "p.service.A"), (PENDING, "1")];
-            let mut bytes = write("p.2a", Some(404).filter(|_| seed % 2 == 0), headers(&of_message), b"payload");
+            let mut bytes =
+                write("p.2a", Some(404).filter(|_| seed % 2 == 0), headers(&of_message), b"payload");
             for _ in 0..rng.below(4) {
                 let at = rng.below(bytes.len() as u64) as usize;
                 bytes[at] = rng.next_u64() as u8;

@@ -220,7 +220,8 @@ impl Recovery {
     /// Whether a hole is fetched for; it is counted.
     fn opens(&mut self, now: Nanos, key: Key, last: u64, number: u64) -> bool {
         self.tally.holes += 1;
-        let is_too_large = number > NUMBER_MAX || number - last > MISSING_MAX || self.holes.len() >= HOLES_MAX;
+        let is_too_large =
+            number > NUMBER_MAX || number - last > MISSING_MAX || self.holes.len() >= HOLES_MAX;
         let opens = !is_too_large && now >= self.rest_until && self.subjects.contains_key(&key.0);
         self.tally.too_large += u64::from(is_too_large);
         self.tally.given_up += u64::from(!opens);
@@ -396,7 +397,8 @@ impl Recovery {
             let before = hole.wanted.bytes();
             while self.asked.len() < self.bounds.requests && now < hole.wanted.until() {
                 let token = self.last_token + 1;
-                let ask = hole.search.next(now, &mut hole.wanted, token, self.bounds.requests, self.is_batched);
+                let ask =
+                    hole.search.next(now, &mut hole.wanted, token, self.bounds.requests, self.is_batched);
                 let Some(ask) = ask else { break };
                 self.last_token = token;
                 self.asked.insert(token, (*key, now));
@@ -432,7 +434,9 @@ impl Recovery {
 /// What a message of JetStream's stream is for a sender's stream of packets.
 fn found(origin: u64, run: u64, answer: &Answer<'_>) -> Found {
     match packet::read(answer.payload) {
-        Some(Packet { head, body }) if (head.origin, head.run) == (origin, run) && head.number <= NUMBER_MAX => {
+        Some(Packet { head, body })
+            if (head.origin, head.run) == (origin, run) && head.number <= NUMBER_MAX =>
+        {
             match body {
                 Body::Messages(_) | Body::Piece { .. } => Found::Packet(head.number),
                 _ => Found::Word(head.number),

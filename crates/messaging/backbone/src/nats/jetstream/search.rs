@@ -235,7 +235,9 @@ impl Search {
         let (from, above) = (region.from, region.above);
         let (number, below, to) = match found {
             // One that is ahead of what comes by itself may get lost yet.
-            Found::Packet(number) if number > wanted.last() => (Some(number), number.checked_add(1), place + 1),
+            Found::Packet(number) if number > wanted.last() => {
+                (Some(number), number.checked_add(1), place + 1)
+            }
             Found::Packet(number) => (Some(number), Some(number), place),
             Found::Word(number) => (Some(number), number.checked_add(1), place),
             Found::Other => (None, None, place),
@@ -299,7 +301,8 @@ impl Search {
         // One that is ahead of what comes by itself may get lost yet.
         let is_ahead = number > wanted.last() && found == Found::Packet(number);
         let (to, below) = if is_ahead { (place + 1, below + 1) } else { (from, below) };
-        let left = Region { estimates: region.estimates, ..Region::new(region.from, Some(to), above, Some(below)) };
+        let left =
+            Region { estimates: region.estimates, ..Region::new(region.from, Some(to), above, Some(below)) };
         (region.from, region.above, region.estimates) = (place + 1, Some(number), 0);
         self.regions.insert(at, left);
         false

@@ -392,7 +392,11 @@ fn silence_costs_the_wait_once() {
     assert_eq!((world.spans().as_str(), world.lost), ("1-4 7-8", 2));
     assert_eq!(world.now, start + WAIT);
     assert_eq!((world.tally.requests, world.tally.unanswered), (4, 4), "{:?}", world.tally);
-    assert!(world.notices[0].contains("has answered nothing about stream S within 300 ms"), "{:?}", world.notices);
+    assert!(
+        world.notices[0].contains("has answered nothing about stream S within 300 ms"),
+        "{:?}",
+        world.notices
+    );
     world.get(&own(11));
     assert_eq!((world.spans().as_str(), world.lost), ("11-11", 4), "without a wait");
     world.assert_at_rest();
@@ -601,7 +605,13 @@ fn what_comes_is_in_order_and_nothing_is_missing_that_was_stored() {
                 2 => world.publish(bytes_of(Kind::KeepAlive, (ORIGIN, 0, number), b""), rng.chance(0.5)),
                 _ => {
                     number += 1;
-                    in_hole = if in_hole > 0 { in_hole - 1 } else if rng.below(100) < losing / 6 { rng.below(40) } else { 0 };
+                    in_hole = if in_hole > 0 {
+                        in_hole - 1
+                    } else if rng.below(100) < losing / 6 {
+                        rng.below(40)
+                    } else {
+                        0
+                    };
                     let comes = in_hole == 0 || number == 1 || number == 400;
                     if comes || storing || rng.chance(0.8) {
                         world.publish(own(number), comes);
@@ -643,7 +653,11 @@ fn any_answers_are_borne() {
             world.now += Duration::from_millis(rng.below(4));
             for Request { token, body } in world.requests() {
                 if rng.chance(0.5) {
-                    world.store.answer(&Request { token, body }).iter().for_each(|bytes| world.get_answer(bytes));
+                    world
+                        .store
+                        .answer(&Request { token, body })
+                        .iter()
+                        .for_each(|bytes| world.get_answer(bytes));
                     continue;
                 }
                 let status = rng.chance(0.1).then(|| [404, 204, 503][rng.below(3) as usize]);

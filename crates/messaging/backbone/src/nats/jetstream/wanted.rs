@@ -86,7 +86,8 @@ impl Wanted {
 
     /// Whether a packet with this number leaves no more of them missing than there may be.
     pub(super) fn may_reach(&self, number: u64) -> bool {
-        number <= NUMBER_MAX && number.saturating_sub(self.last) <= MISSING_MAX - self.missing().min(MISSING_MAX)
+        number <= NUMBER_MAX
+            && number.saturating_sub(self.last) <= MISSING_MAX - self.missing().min(MISSING_MAX)
     }
 
     /// Packets up to this number have been sent.
@@ -175,7 +176,11 @@ impl Wanted {
                 }
                 None => match self.gaps.front() {
                     Some(gap) if now < gap.until => {
-                        return if self.next > start { Step::Lost { before: self.next } } else { Step::Missing };
+                        return if self.next > start {
+                            Step::Lost { before: self.next }
+                        } else {
+                            Step::Missing
+                        };
                     }
                     gap => {
                         let end = gap.map_or(self.last, |gap| gap.last) + 1;
