@@ -334,6 +334,35 @@ fn packets_that_were_lost_come_from_jetstream() {
     assert_eq!(of_inlet.jetstream_held_bytes.get(), 0);
 }
 
+/// What the guide says a user needs is enough.
+#[test]
+fn a_user_with_the_rights_of_the_guide_gets_packets_from_jetstream() {
+    let folder = testkit::Folder::new();
+    let store = folder.display();
+    let config = format!(
+        r#"
+        jetstream {{ store_dir: "{store}" }}
+        authorization {{ users: [
+            {{ user: "admin", password: "admin" }}
+            {{ user: "tickcast", password: "correct", permissions: {{
+                publish: ["tickcast.>", "$JS.API.DIRECT.GET.TICKCAST"], subscribe: ["tickcast.>"]
+            }} }}
+        ] }}"#
+    );
+    let (config, password_file) = (folder.put("nats.conf", config), folder.put("password", "correct"));
+    let server = NatsServer::new(&["-c", &config.display().to_string()]);
+    servers::create_stream(&server.url().replace("//", "//admin:admin@"), servers::STREAM, "true");
+    let stream = Some(servers::STREAM.to_owned());
+    let jetstream = JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() };
+    let password_file = Some(password_file.display().to_string());
+    let config = with_jetstream(&server, jetstream).config;
+    let carrier = Counted::with(NatsConfig { user: Some("tickcast".to_owned()), password_file, ..config });
+    let (mut d, mut s) = carrier.both();
+    lose_packets(&carrier, (&mut d, &mut s));
+    assert_eq!(carrier.inlet.carrier.packets_lost.get(), 0);
+    assert_eq!((carrier.inlet.connection.errors.get(), carrier.outlet.connection.errors.get()), (0, 0));
+}
+
 #[test]
 fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once() {
     let absent = NatsServer::new(&[]);

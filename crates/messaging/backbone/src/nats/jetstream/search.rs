@@ -222,7 +222,7 @@ impl Search {
 
     fn on_newest(&mut self, now: Nanos, at: usize, place: u64, found: Found, wanted: &Wanted) {
         let region = &mut self.regions[at];
-        if place + 1 <= region.from {
+        if place < region.from {
             // Nothing is new; or another stream has taken the place of the one that was searched.
             if place + 1 < region.from {
                 *self = Search::new();
