@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use async_nats::Client;
+use async_nats::{Client, ConnectOptions};
 use futures_util::StreamExt;
 use market::p2ps::SourceId;
 use net::{Poller, Token, clock};
@@ -351,7 +351,8 @@ fn a_user_with_the_rights_of_the_guide_gets_packets_from_jetstream() {
     );
     let (config, password_file) = (folder.put("nats.conf", config), folder.put("password", "correct"));
     let server = NatsServer::new(&["-c", &config.display().to_string()]);
-    servers::create_stream(&server.url().replace("//", "//admin:admin@"), servers::STREAM, "true");
+    let admin = ConnectOptions::with_user_and_password("admin".to_owned(), "admin".to_owned());
+    servers::create_stream(admin, &server.url(), servers::STREAM, "true");
     let stream = Some(servers::STREAM.to_owned());
     let jetstream = JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() };
     let password_file = Some(password_file.display().to_string());
@@ -368,9 +369,8 @@ fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once
     let absent = NatsServer::new(&[]);
     let misnamed = NatsServer::with_stream_of("OTHER", "true");
     let indirect = NatsServer::with_stream_of(servers::STREAM, "false");
-    for (server, expected) in
-        [(absent, "503"), (misnamed, "answered nothing"), (indirect, "answered nothing")]
-    {
+    // Some versions of the server refuse requests that others do not answer.
+    for server in [absent, misnamed, indirect] {
         let stream = Some(servers::STREAM.to_owned());
         let carrier =
             with_jetstream(&server, JetStreamConfig { stream, wait_ms: 100, ..JetStreamConfig::default() });
@@ -381,8 +381,9 @@ fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once
         let failed = of_inlet.jetstream_requests_unanswered.get() + of_inlet.jetstream_requests_refused.get();
         assert!(failed > 0 && failed <= of_inlet.jetstream_requests.get());
         assert_eq!(of_inlet.jetstream_packets_recovered.get(), 0);
-        let said =
-            |s: &Server<NatsInlet>| s.heard.notices.iter().filter(|text| text.contains(expected)).count();
+        let said = |s: &Server<NatsInlet>| {
+            s.heard.notices.iter().filter(|text| text.contains("about stream TICKCAST")).count()
+        };
         while said(&s) == 0 {
             s.turn();
         }

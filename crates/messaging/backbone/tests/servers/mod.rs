@@ -30,7 +30,7 @@ impl NatsServer {
         let folder = testkit::Folder::new();
         let mut server = NatsServer::new(&["-js", "-sd", &folder.display().to_string()]);
         server.folder = Some(folder);
-        create_stream(&server.url(), name, allow_direct);
+        create_stream(async_nats::ConnectOptions::new(), &server.url(), name, allow_direct);
         server
     }
 
@@ -95,13 +95,13 @@ impl Drop for NatsServer {
 }
 
 /// Makes the stream of the guide.
-pub(crate) fn create_stream(url: &str, name: &str, allow_direct: &str) {
+pub(crate) fn create_stream(options: async_nats::ConnectOptions, url: &str, name: &str, allow_direct: &str) {
     let body = format!(
         r#"{{"name":"{name}","subjects":["tickcast.directory","tickcast.service.*"],"storage":"file","retention":"limits","discard":"old","max_bytes":268435456,"max_age":60000000000,"num_replicas":1,"no_ack":true,"allow_direct":{allow_direct}}}"#
     );
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let answer = runtime.block_on(async {
-        let client = async_nats::connect(url).await.expect("the server is there");
+        let client = options.connect(url).await.expect("the server is there");
         client.request(format!("$JS.API.STREAM.CREATE.{name}"), body.into()).await.expect("JetStream is on")
     });
     let answer = String::from_utf8_lossy(&answer.payload).into_owned();

@@ -84,7 +84,9 @@ impl Store {
     }
 }
 
-fn answer_to(token: u64, status: Option<u16>, headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
+type Headers<'h> = &'h [(&'h str, &'h str)];
+
+fn answer_to(token: u64, status: Option<u16>, headers: Headers<'_>, payload: &[u8]) -> Vec<u8> {
     let header = |name: &str| headers.iter().find(|(own, _)| *own == name).map(|(_, value)| *value);
     answer::write(&format!("t.stored.1.{token:016x}"), status, header, payload)
 }
@@ -331,7 +333,7 @@ fn late_and_double_answers_and_those_to_nothing_change_nothing() {
 #[test]
 fn a_server_that_refuses_or_talks_nonsense_is_left_at_once() {
     let right: &[(&str, &str)] = &[(SEQUENCE, "3"), (SUBJECT, SUBJECT_OF_5)];
-    let table: [(Option<u16>, &[(&str, &str)], &str); 7] = [
+    let table: [(Option<u16>, Headers<'_>, &str); 7] = [
         (Some(503), &[], "refuses requests with status 503"),
         (Some(408), &[], "status 408"),
         (Some(500), right, "status 500"),
