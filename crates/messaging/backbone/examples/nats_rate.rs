@@ -5,7 +5,8 @@
 //!
 //! One publisher and one subscriber, each with a thread of data and one of NATS (the baseline has one of NATS each). The
 //! publisher is at most 8 MiB ahead, as a source distributor is; nothing is lost, or the run fails. The two take turns,
-//! three times for each size.
+//! three times for each size. If the server has JetStream (`nats-server -js -sd DIRECTORY`), the backbone carries them two
+//! times more: while a stream stores them in memory, and in files.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -27,21 +28,82 @@ const TURN: u64 = 64;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = std::env::args().nth(1).unwrap_or_else(|| "nats://127.0.0.1:4222".to_owned());
+    let stores = STORAGES.iter().all(|storage| Store::new(&server, storage).is_ok());
+    let storages: &[&str] = if stores { &STORAGES } else { &[] };
     println!("{:>6} {:>16} {:>16} {:>7}", "bytes", "async-nats, 1/s", "backbone, 1/s", "ratio");
     for size in SIZES {
         let count = 100_000_000 / (size as u64 + 60);
-        let (mut raw, mut ours) = (Vec::new(), Vec::new());
+        let (mut raw, mut ours, mut stored) = (Vec::new(), Vec::new(), vec![Vec::new(); storages.len()]);
         for _ in 0..RUNS {
             raw.push(of_client(&server, size, count)?);
-            ours.push(of_backbone(&server, size, count)?);
+            ours.push(of_backbone(&server, "rate", size, count)?);
             eprintln!("{size:>6} {:>16.0} {:>16.0}", raw[raw.len() - 1], ours[ours.len() - 1]);
+            for (storage, rates) in storages.iter().zip(&mut stored) {
+                let store = Store::new(&server, storage)?;
+                let rate = of_backbone(&server, &store.prefix, size, count)?;
+                eprintln!("{size:>6} stored ({storage}): {rate:.0}; {}", store.state()?);
+                rates.push(rate);
+            }
         }
-        raw.sort_by(f64::total_cmp);
-        ours.sort_by(f64::total_cmp);
-        let (raw, ours) = (raw[RUNS / 2], ours[RUNS / 2]);
+        let (raw, ours) = (median(&mut raw), median(&mut ours));
         println!("{size:>6} {raw:>16.0} {ours:>16.0} {:>7.2}", ours / raw);
+        for (storage, rates) in storages.iter().zip(&mut stored) {
+            let rate = median(rates);
+            println!("{size:>6} stored ({storage}): {rate:.0}, {:.2} of that without", rate / ours);
+        }
     }
     Ok(())
+}
+
+fn median(rates: &mut [f64]) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+/// What a stream of JetStream may store in.
+const STORAGES: [&str; 2] = ["memory", "file"];
+
+/// A stream of JetStream that stores what is published under a prefix of its own.
+struct Store {
+    server: String,
+    prefix: String,
+}
+
+impl Store {
+    fn new(server: &str, storage: &str) -> Result<Store, Box<dyn std::error::Error>> {
+        let store = Store { server: server.to_owned(), prefix: format!("rate-{storage}") };
+        let body = format!(
+            r#"{{"name":"{0}","subjects":["{0}.directory","{0}.service.*"],"storage":"{storage}","retention":"limits","discard":"old","max_bytes":268435456,"num_replicas":1,"no_ack":true,"allow_direct":true}}"#,
+            store.prefix
+        );
+        let answer = store.ask("CREATE", body)?;
+        if answer.contains("did_create") { Ok(store) } else { Err(answer.into()) }
+    }
+
+    fn ask(&self, what: &str, body: String) -> Result<String, Box<dyn std::error::Error>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let client = async_nats::connect(&self.server).await?;
+            let subject = format!("$JS.API.STREAM.{what}.{}", self.prefix);
+            let answer = client.request(subject, body.into()).await?;
+            Ok(String::from_utf8_lossy(&answer.payload).into_owned())
+        })
+    }
+
+    /// How many packets it has, in how many bytes.
+    fn state(&self) -> Result<String, Box<dyn std::error::Error>> {
+        let answer = self.ask("INFO", String::new())?;
+        let (_, state) = answer.split_once("\"state\":{").ok_or("no state")?;
+        Ok(state.split(',').take(2).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.ask("DELETE", String::new()) {
+            eprintln!("{} is not deleted: {error}", self.prefix);
+        }
+    }
 }
 
 /// Messages of the baseline: each is one of NATS.
@@ -110,10 +172,15 @@ impl InletEvents for Counter {
     fn on_link_message(&mut self, _: Nanos, _: u64, _: &[u8]) {}
 }
 
-fn of_backbone(server: &str, size: usize, count: u64) -> Result<f64, Box<dyn std::error::Error>> {
+fn of_backbone(
+    server: &str,
+    prefix: &str,
+    size: usize,
+    count: u64,
+) -> Result<f64, Box<dyn std::error::Error>> {
     let config = NatsConfig {
         servers: vec![server.to_owned()],
-        prefix: "rate".to_owned(),
+        prefix: prefix.to_owned(),
         timeout_ms: 60_000,
         ..NatsConfig::default()
     };

@@ -10,7 +10,7 @@ use messaging::{ContextCounters, LbtrmConfig, MessagingConfig, TopicResolutionCo
 use net::{Poller, Token, clock};
 use tickcast_backbone::inprocess::{Hub, InProcessInlet, InProcessOutlet};
 use tickcast_backbone::multicast::{MulticastInlet, MulticastOutlet};
-use tickcast_backbone::nats::{NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
+use tickcast_backbone::nats::{JetStreamConfig, NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
 use tickcast_backbone::{Inlet, InletCommand, Outlet};
 
 mod servers;
@@ -58,7 +58,9 @@ impl Carrier for NatsServer {
 
 /// A machine that is busy elsewhere ends nothing.
 fn nats_config(server: &NatsServer) -> NatsConfig {
-    NatsConfig { servers: vec![server.url()], timeout_ms: 60_000, ..NatsConfig::default() }
+    let jetstream =
+        JetStreamConfig { stream: server.stream(), wait_ms: 60_000, ..JetStreamConfig::default() };
+    NatsConfig { servers: vec![server.url()], timeout_ms: 60_000, jetstream, ..NatsConfig::default() }
 }
 
 fn multicast(test: u8) -> MessagingConfig {
@@ -152,6 +154,11 @@ fn nats_carries_streams_and_links() {
 }
 
 #[test]
+fn nats_with_jetstream_carries_streams_and_links() {
+    streams_and_links(&NatsServer::with_stream());
+}
+
+#[test]
 fn a_process_carries_streams_and_links() {
     streams_and_links(&Hub::new());
 }
@@ -167,6 +174,11 @@ fn nats_keeps_services_apart() {
 }
 
 #[test]
+fn nats_with_jetstream_keeps_services_apart() {
+    an_unsubscribed_service_is_not_heard(&NatsServer::with_stream());
+}
+
+#[test]
 fn a_process_keeps_services_apart() {
     an_unsubscribed_service_is_not_heard(&Hub::new());
 }
@@ -179,6 +191,11 @@ fn multicast_tells_the_end_of_an_instance() {
 #[test]
 fn nats_tells_the_end_of_an_instance() {
     the_end_of_an_instance_is_told(&NatsServer::new(&[]));
+}
+
+#[test]
+fn nats_with_jetstream_tells_the_end_of_an_instance() {
+    the_end_of_an_instance_is_told(&NatsServer::with_stream());
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use std::io;
 use std::time::Duration;
 
-use async_nats::Client;
+use async_nats::{Client, ConnectOptions};
 use futures_util::StreamExt;
 use market::p2ps::SourceId;
 use net::{Poller, Token, clock};
-use tickcast_backbone::nats::{NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
+use tickcast_backbone::nats::{JetStreamConfig, NatsConfig, NatsCounters, NatsInlet, NatsOutlet};
 use tickcast_backbone::{InletCommand, Outlet};
 
 mod servers;
@@ -293,6 +293,119 @@ fn a_thread_that_does_not_keep_up_loses_packets_and_they_are_counted() {
     d.outlet.publish_directory(clock::monotonic(), b"", b"after");
     hear_until((&mut d, &mut s), true, "stream 0: after");
     assert_eq!(carrier.inlet.carrier.packets_lost.get(), carrier.inlet.connection.packets_unread.get());
+}
+
+/// The directory is published until the P2PS, which stands still, has lost some of it; then it goes on.
+fn lose_packets(carrier: &Counted, (d, s): Both<'_>) {
+    assert_eq!(next(d, s, true), "source 0 directory");
+    let mut sent = 0u32;
+    while carrier.inlet.connection.packets_unread.get() < 200 {
+        d.outlet.publish_directory(clock::monotonic(), &sent.to_be_bytes(), &[0; 50_000]);
+        sent += 1;
+        d.turn();
+    }
+    while d.outlet.is_blocked() {
+        d.turn();
+    }
+    until((d, s), || carrier.inlet.carrier.jetstream_holes.get() > 0);
+    d.outlet.publish_directory(clock::monotonic(), b"", b"after");
+    let before = hear_until((d, s), true, "stream 0: after");
+    assert!(before.iter().all(|words| words == "stream 0: 50004 bytes"));
+    let lost = carrier.inlet.carrier.packets_lost.get();
+    assert_eq!(before.len() as u64 + lost, u64::from(sent), "each message is a packet");
+}
+
+fn with_jetstream(server: &NatsServer, jetstream: JetStreamConfig) -> Counted {
+    Counted::with(NatsConfig { jetstream, ..Counted::new(server).config })
+}
+
+#[test]
+fn packets_that_were_lost_come_from_jetstream() {
+    let server = NatsServer::with_stream();
+    let stream = server.stream();
+    let carrier =
+        with_jetstream(&server, JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() });
+    let (mut d, mut s) = carrier.both();
+    lose_packets(&carrier, (&mut d, &mut s));
+    let of_inlet = &carrier.inlet.carrier;
+    assert_eq!((of_inlet.packets_lost.get(), of_inlet.jetstream_holes_given_up.get()), (0, 0));
+    assert!(of_inlet.jetstream_packets_recovered.get() >= carrier.inlet.connection.packets_unread.get());
+    assert!(of_inlet.jetstream_requests.get() > 0 && of_inlet.jetstream_requests_refused.get() == 0);
+    assert_eq!(of_inlet.jetstream_held_bytes.get(), 0);
+}
+
+/// What the guide says a user needs is enough.
+#[test]
+fn a_user_with_the_rights_of_the_guide_gets_packets_from_jetstream() {
+    let folder = testkit::Folder::new();
+    let store = folder.display();
+    let config = format!(
+        r#"
+        jetstream {{ store_dir: "{store}" }}
+        authorization {{ users: [
+            {{ user: "admin", password: "admin" }}
+            {{ user: "tickcast", password: "correct", permissions: {{
+                publish: ["tickcast.>", "$JS.API.DIRECT.GET.TICKCAST"], subscribe: ["tickcast.>"]
+            }} }}
+        ] }}"#
+    );
+    let (config, password_file) = (folder.put("nats.conf", config), folder.put("password", "correct"));
+    let server = NatsServer::new(&["-c", &config.display().to_string()]);
+    let admin = ConnectOptions::with_user_and_password("admin".to_owned(), "admin".to_owned());
+    servers::create_stream(admin, &server.url(), servers::STREAM, "true");
+    let stream = Some(servers::STREAM.to_owned());
+    let jetstream = JetStreamConfig { stream, wait_ms: 60_000, ..JetStreamConfig::default() };
+    let password_file = Some(password_file.display().to_string());
+    let config = with_jetstream(&server, jetstream).config;
+    let carrier = Counted::with(NatsConfig { user: Some("tickcast".to_owned()), password_file, ..config });
+    let (mut d, mut s) = carrier.both();
+    lose_packets(&carrier, (&mut d, &mut s));
+    assert_eq!(carrier.inlet.carrier.packets_lost.get(), 0);
+    assert_eq!((carrier.inlet.connection.errors.get(), carrier.outlet.connection.errors.get()), (0, 0));
+}
+
+#[test]
+fn a_stream_that_is_absent_misnamed_or_without_direct_access_costs_the_wait_once() {
+    let absent = NatsServer::new(&[]);
+    let misnamed = NatsServer::with_stream_of("OTHER", "true");
+    let indirect = NatsServer::with_stream_of(servers::STREAM, "false");
+    // Some versions of the server refuse requests that others do not answer.
+    for server in [absent, misnamed, indirect] {
+        let stream = Some(servers::STREAM.to_owned());
+        let carrier =
+            with_jetstream(&server, JetStreamConfig { stream, wait_ms: 100, ..JetStreamConfig::default() });
+        let (mut d, mut s) = carrier.both();
+        lose_packets(&carrier, (&mut d, &mut s));
+        let of_inlet = &carrier.inlet.carrier;
+        assert!(of_inlet.packets_lost.get() > 0 && of_inlet.jetstream_holes_given_up.get() == 1);
+        let failed = of_inlet.jetstream_requests_unanswered.get() + of_inlet.jetstream_requests_refused.get();
+        assert!(failed > 0 && failed <= of_inlet.jetstream_requests.get());
+        assert_eq!(of_inlet.jetstream_packets_recovered.get(), 0);
+        let said = |s: &Server<NatsInlet>| {
+            s.heard.notices.iter().filter(|text| text.contains("about stream TICKCAST")).count()
+        };
+        while said(&s) == 0 {
+            s.turn();
+        }
+        assert_eq!(said(&s), 1, "{:?}", s.heard.notices);
+    }
+}
+
+#[test]
+fn more_than_may_wait_is_told() {
+    // It answers nothing, so all has to wait.
+    let server = NatsServer::with_stream_of("OTHER", "true");
+    let (stream, buffer_bytes) = (Some(servers::STREAM.to_owned()), 1 << 20);
+    let jetstream = JetStreamConfig { stream, wait_ms: 60_000, buffer_bytes, ..JetStreamConfig::default() };
+    let carrier = with_jetstream(&server, jetstream);
+    let (mut d, mut s) = carrier.both();
+    assert_eq!(next(&mut d, &mut s, true), "source 0 directory");
+    let stranger = Stranger::new(&server);
+    let body = [&[0, 0, 0xFF, 0][..], &[b'x'; 0xFF00]].concat();
+    let packets = (0..100).map(|number| packet(1, [77, 0, 10 + 2 * number, 0], &body));
+    stranger.publish("tickcast.directory", packets);
+    until((&mut d, &mut s), || carrier.inlet.carrier.jetstream_holes_too_large.get() > 0);
+    until((&mut d, &mut s), || carrier.inlet.carrier.packets_lost.get() > 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::{ConnectOptions, ServerAddr};
 use config::Complaint;
 
+use super::jetstream::{Bounds, Recovery};
 use super::link::Times;
 use crate::Notice;
 
@@ -51,8 +52,53 @@ config::section! {
         /// Longest message of NATS that is made. Longer messages of the backbone go in pieces; if the server takes less,
         /// the pieces are as short as it wants them.
         packet_bytes: u32 = 65_536, range 1_024..=1_048_576;
+        /// Repair of what is lost, from a stream of JetStream.
+        jetstream: JetStreamConfig;
     }
     check = NatsConfig::check;
+}
+
+config::section! {
+    /// A P2PS that misses packets fetches them from a stream of JetStream before it tells a gap. Operators create the
+    /// stream (`docs/guides/nats.md`); source distributors do not use these keys.
+    pub struct JetStreamConfig {
+        /// JetStream's name of the stream that stores `PREFIX.directory` and `PREFIX.service.*`. Without it nothing is
+        /// fetched.
+        stream: Option<String> = None, length 1..=255;
+        /// So long packets that are missing are waited for. What is missing after it is told as a gap. It is less than
+        /// `p2ps.silence_timeout_ms`, since the stream of the service is silent meanwhile.
+        wait_ms: u32 = 300, range 10..=60_000;
+        /// Bytes of the packets that may wait behind those that are missing. Of more, the stream of a service with the
+        /// most of them waits no longer.
+        buffer_bytes: u64 = 67_108_864, range 1_048_576..=17_179_869_184;
+        /// Requests to JetStream that may be under way.
+        requests: u32 = 32, range 1..=1_024;
+    }
+    check = JetStreamConfig::check;
+}
+
+impl JetStreamConfig {
+    fn check(&self) -> Result<(), Vec<Complaint>> {
+        let is_name =
+            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        match &self.stream {
+            Some(name) if !is_name(name) => Err(vec![Complaint::new(
+                ["stream"],
+                format!("{name:?} is no name of a stream here: letters, digits, - and _"),
+            )]),
+            _ => Ok(()),
+        }
+    }
+
+    /// What fetches packets, if a stream is given.
+    pub(super) fn recovery(&self) -> Option<Recovery> {
+        let bounds = Bounds {
+            wait: Duration::from_millis(self.wait_ms.into()),
+            requests: self.requests as usize,
+            held_bytes: usize::try_from(self.buffer_bytes).unwrap_or(usize::MAX),
+        };
+        Some(Recovery::new(self.stream.clone()?, bounds))
+    }
 }
 
 /// Bytes of the longest file with a secret.
@@ -307,6 +353,17 @@ mod tests {
         for config in [base(), prefix("prod.eu-1"), server("tls://a"), NatsConfig::default()] {
             assert_eq!(config.check(), Ok(()), "{config:?}");
         }
+    }
+
+    #[test]
+    fn a_name_that_no_stream_has_is_refused() {
+        let with = |name: &str| JetStreamConfig { stream: text(name), ..JetStreamConfig::default() };
+        for name in ["a.b", "a b", "a*", ">", "a/b", "\u{e9}"] {
+            let found = format!("{:?}", with(name).check().expect_err(name));
+            assert!(found.contains("letters, digits, - and _"), "{found}");
+        }
+        assert_eq!((with("TICKCAST-1_a").check(), JetStreamConfig::default().check()), (Ok(()), Ok(())));
+        assert!(with("TICKCAST").recovery().is_some() && JetStreamConfig::default().recovery().is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use units::{Nanos, Rng};
 
 use super::link::{Link, NO_ROOM, OVERFULL, Over, Times, Waiting};
 use super::packet::{self, ASSEMBLED_BYTES_MAX, Body, Head, Kind, Packet, Subjects, reason};
-use super::socket::{ConnectionNews, Socket};
+use super::socket::{ANSWERS, ConnectionNews, Socket};
 use super::sources::{Found, Outcome, Sources};
 use super::{NatsConfig, NatsCounters, TICKS_IN_KEEP_ALIVE, TURN_PACKETS};
 use crate::multicast::Limit;
@@ -38,6 +38,8 @@ struct State {
     links: BTreeMap<u64, InstanceLink>,
     waiting: Waiting,
     next_run: u64,
+    /// Where packets are fetched that are missing.
+    stored: Option<String>,
     /// When it is asked again who publishes what is not heard.
     query_at: Nanos,
     /// Ends of links that are still to be said: to whom, of which link, why.
@@ -71,6 +73,11 @@ impl NatsInlet {
         let (origin, subjects) = (rng.next_u64(), Subjects::new(&config.prefix));
         socket.subscribe(INBOX, subjects.inbox(origin));
         socket.subscribe(DIRECTORY, subjects.directory());
+        let mut sources = Sources::recovering(config.jetstream.recovery());
+        if let Some(recovery) = sources.recovery() {
+            socket.subscribe(ANSWERS, subjects.answers(origin));
+            recovery.name(DIRECTORY, subjects.directory());
+        }
         let state = State {
             origin,
             subjects,
@@ -78,10 +85,11 @@ impl NatsInlet {
             services: HashMap::new(),
             subscriptions: BTreeMap::new(),
             next_subscription: DIRECTORY + 1,
-            sources: Sources::default(),
+            sources,
             links: BTreeMap::new(),
             waiting: Waiting::new(config.links_waiting_bytes),
             next_run: 1,
+            stored: config.jetstream.stream.as_ref().map(|stream| format!("$JS.API.DIRECT.GET.{stream}")),
             query_at: Nanos::ZERO,
             over: Vec::new(),
             counters,
@@ -93,6 +101,7 @@ impl NatsInlet {
         self.look_at_connection(now, events);
         let NatsInlet { socket, state, .. } = self;
         socket.drain(TURN_PACKETS, |number, bytes| state.receive(now, number, bytes, events));
+        state.recover(now, socket, events);
         if now >= self.tick_at {
             self.tick(now, events);
         }
@@ -111,6 +120,9 @@ impl NatsInlet {
         if news == ConnectionNews::Other {
             return;
         }
+        if let Some(recovery) = self.state.sources.recovery() {
+            recovery.on_broken();
+        }
         for instance in self.state.links.keys().copied().collect::<Vec<_>>() {
             self.state.close(now, instance, events);
         }
@@ -119,11 +131,8 @@ impl NatsInlet {
     fn tick(&mut self, now: Nanos, events: &mut impl InletEvents) {
         let NatsInlet { socket, state, tick_at, .. } = self;
         *tick_at = now + state.times.keep_alive / TICKS_IN_KEEP_ALIVE;
-        state.sources.expire(now, state.times.timeout, |found| {
-            if let Found::Ended(source) = found {
-                events.on_source_ended(now, source);
-            }
-        });
+        let lost = state.sources.expire(now, state.times.timeout, |found| hand_on(now, found, events));
+        state.counters.carrier.packets_lost.add(lost);
         state.counters.carrier.sources.set(state.sources.len() as u64);
         let silent = state
             .links
@@ -140,14 +149,50 @@ impl NatsInlet {
     }
 }
 
+/// Hands on what a stream brings that is known.
+fn hand_on(now: Nanos, found: Found<'_>, events: &mut impl InletEvents) {
+    match found {
+        Found::Message(source, bytes) => events.on_stream_message(now, source, bytes),
+        Found::Ended(source) => events.on_source_ended(now, source),
+        // It comes with a packet only, which names the topic.
+        Found::New(_) => {}
+    }
+}
+
 impl State {
     #[inline]
     fn receive(&mut self, now: Nanos, subscription: u32, bytes: &[u8], events: &mut impl InletEvents) {
+        if subscription == ANSWERS {
+            let lost = self.sources.on_answer(now, bytes, |found| hand_on(now, found, events));
+            return self.counters.carrier.packets_lost.add(lost);
+        }
         let Some(packet) = packet::read(bytes) else { return self.counters.carrier.packets_malformed.inc() };
         match subscription {
             INBOX => self.on_link_packet(now, &packet, bytes.len(), events),
-            _ => self.on_stream_packet(now, subscription, &packet, events),
+            _ => self.on_stream_packet(now, subscription, (&packet, bytes), events),
         }
+    }
+
+    /// Ends the wait for packets that have not come in time, and asks for others.
+    fn recover(&mut self, now: Nanos, socket: &mut Socket, events: &mut impl InletEvents) {
+        let lost = self.sources.poll(now, |found| hand_on(now, found, events));
+        let counters = &self.counters.carrier;
+        counters.packets_lost.add(lost);
+        let (Some(recovery), Some(stored)) = (self.sources.recovery(), &self.stored) else { return };
+        for request in recovery.take_requests(now) {
+            let reply = self.subjects.answer(self.origin, request.token);
+            socket.request(stored, &reply, request.body.as_bytes());
+        }
+        let tally = recovery.take_tally();
+        counters.jetstream_holes.add(tally.holes);
+        counters.jetstream_holes_given_up.add(tally.given_up);
+        counters.jetstream_holes_too_large.add(tally.too_large);
+        counters.jetstream_packets_recovered.add(tally.recovered);
+        counters.jetstream_requests.add(tally.requests);
+        counters.jetstream_requests_unanswered.add(tally.unanswered);
+        counters.jetstream_requests_refused.add(tally.refused);
+        counters.jetstream_held_bytes.set(recovery.held_bytes() as u64);
+        recovery.take_notices().into_iter().for_each(|text| socket.report_now_and_then(text));
     }
 
     #[inline]
@@ -155,7 +200,7 @@ impl State {
         &mut self,
         now: Nanos,
         subscription: u32,
-        packet: &Packet<'_>,
+        (packet, bytes): (&Packet<'_>, &[u8]),
         events: &mut impl InletEvents,
     ) {
         let topic = match self.services.get(&subscription) {
@@ -169,10 +214,9 @@ impl State {
         }
         let session = packet.head.origin;
         let Outcome { lost, is_late, is_refused } =
-            self.sources.receive(now, subscription, packet, |found| match found {
+            self.sources.receive(now, subscription, (packet, bytes), |found| match found {
                 Found::New(source) => events.on_source(now, source, topic, session),
-                Found::Ended(source) => events.on_source_ended(now, source),
-                Found::Message(source, bytes) => events.on_stream_message(now, source, bytes),
+                known => hand_on(now, known, events),
             });
         let counters = &self.counters.carrier;
         counters.packets_lost.add(lost);
@@ -254,6 +298,9 @@ impl State {
         let number = self.next_subscription;
         self.next_subscription += 1;
         socket.subscribe(number, self.subjects.service(&service));
+        if let Some(recovery) = self.sources.recovery() {
+            recovery.name(number, self.subjects.service(&service));
+        }
         self.query(socket, &format!("{SERVICE_TOPIC_PREFIX}{service}"));
         self.services.insert(number, service.clone());
         self.subscriptions.insert(service, number);
@@ -325,7 +372,8 @@ impl Inlet for NatsInlet {
 
     /// At once if the ring has something.
     fn next_wakeup(&self) -> Nanos {
-        if self.socket.has_work() { Nanos::ZERO } else { self.tick_at }
+        let due = self.state.sources.due();
+        if self.socket.has_work() { Nanos::ZERO } else { self.tick_at.min(due) }
     }
 
     fn flush(&mut self, now: Nanos) {

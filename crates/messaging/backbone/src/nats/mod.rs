@@ -5,18 +5,20 @@
 //! |---|---|
 //! | `packet` | bytes of packets, names of subjects (pure) |
 //! | `sources` | streams that are heard: who sends them, what is missing (pure) |
+//! | `jetstream` | what is missing is fetched from a stream of JetStream, where there is one (pure) |
 //! | `link` | one end of a link: order, window, time-outs (pure) |
 //! | `choice`, `repeats` | which server is next, and what is said of errors that stay (pure) |
 //! | `socket` | the thread of NATS, and the rings to it |
 //! | `outlet`, `inlet` | the two sides of the backbone over these |
 //!
-//! NATS delivers at most once. A packet that is missing shows by its number, and the hole in the sequence of the messages
-//! leads to new images; a link on which one is missing breaks at both ends. So nothing is lost silently, whatever a
+//! NATS delivers at most once. A packet that is missing shows by its number. It is fetched from JetStream, or the hole in
+//! the sequence of the messages leads to new images; a link on which one is missing breaks at both ends. So nothing is lost silently, whatever a
 //! server drops, and whichever of a cluster dies.
 
 mod choice;
 mod config;
 mod inlet;
+mod jetstream;
 mod link;
 mod outlet;
 mod packet;
@@ -32,7 +34,7 @@ use ::counters::Registry;
 use ::counters::table::{NatsCarrier, NatsConnection};
 use tokio::time::timeout;
 
-pub use self::config::{NatsConfig, NatsExposure};
+pub use self::config::{JetStreamConfig, NatsConfig, NatsExposure};
 pub use inlet::NatsInlet;
 pub use outlet::NatsOutlet;
 

@@ -274,6 +274,16 @@ impl Subjects {
     pub(super) fn inbox(&self, origin: u64) -> String {
         format!("{}.inbox.{origin:016x}", self.prefix)
     }
+
+    /// Where the answers of JetStream to one end go.
+    pub(super) fn answers(&self, origin: u64) -> String {
+        format!("{}.stored.{origin:016x}.*", self.prefix)
+    }
+
+    /// Where the answer to one request goes.
+    pub(super) fn answer(&self, origin: u64, token: u64) -> String {
+        format!("{}.stored.{origin:016x}.{token:016x}", self.prefix)
+    }
 }
 
 #[cfg(test)]
@@ -409,6 +419,8 @@ mod tests {
         assert_eq!(subjects.service("a.b *>=é"), "tickcast.service.a=2Eb=20=2A=3E=3D=C3=A9");
         assert_eq!(subjects.service(""), "tickcast.service.=");
         assert_eq!(subjects.inbox(0xAB), "tickcast.inbox.00000000000000ab");
+        assert_eq!(subjects.answers(0xAB), "tickcast.stored.00000000000000ab.*");
+        assert_eq!(subjects.answer(0xAB, 0x1C), "tickcast.stored.00000000000000ab.000000000000001c");
         let longest = subjects.service(&".".repeat(SERVICE_NAME_BYTES_MAX));
         assert!(longest.len() < 1_024, "a server takes lines of 4,096 bytes: {}", longest.len());
     }

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, Event, ReconnectToServer, Subscriber};
+use async_nats::{Client, Event, Message, ReconnectToServer, Subscriber};
 use counters::table::{NatsCarrier, NatsConnection};
 use futures_util::{FutureExt, StreamExt};
 use net::ring::{Consumer, Producer, PushError, ring};
@@ -26,6 +26,7 @@ use tokio::time::{sleep, timeout};
 use super::NatsCounters;
 use super::choice::Choice;
 use super::config::NatsConfig;
+use super::jetstream::answer;
 use super::repeats::Repeats;
 use crate::Notice;
 
@@ -42,6 +43,9 @@ const NOTICES_MAX: usize = 32;
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the end waits for what was published to be written.
 const END: Duration = Duration::from_secs(2);
+
+/// The number of a subscription whose messages are answers of JetStream.
+pub(super) const ANSWERS: u32 = u32::MAX;
 
 /// The end of the thread of the data.
 pub(super) struct Socket {
@@ -102,17 +106,37 @@ struct Shared {
 /// What is published.
 struct Packet {
     subject: String,
+    /// Where the answer goes, of one that is a request.
+    reply: Option<String>,
     payload: Vec<u8>,
 }
 
+/// In the length of a subject: the subject for the answer follows, with its length.
+const HAS_REPLY: u16 = 1 << 15;
+
 impl Packet {
-    /// Of the ring: the length of the subject, the subject, the payload.
+    /// Of the ring: the length of the subject, the subject, the same of that for the answer, the payload.
     fn of(bytes: &[u8]) -> Option<Packet> {
-        let (length, rest) = bytes.split_first_chunk::<2>()?;
-        let (subject, payload) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
-        let subject = std::str::from_utf8(subject).ok()?;
-        Some(Packet { subject: subject.to_owned(), payload: payload.to_vec() })
+        let (length, rest) = split_u16(bytes)?;
+        let (subject, mut rest) = split_text(rest, length & !HAS_REPLY)?;
+        let mut reply = None;
+        if length & HAS_REPLY != 0 {
+            let (length, behind) = split_u16(rest)?;
+            let (text, behind) = split_text(behind, length)?;
+            (reply, rest) = (Some(text), behind);
+        }
+        Some(Packet { subject, reply, payload: rest.to_vec() })
     }
+}
+
+fn split_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk::<2>()?;
+    Some((u16::from_be_bytes(*number), rest))
+}
+
+fn split_text(bytes: &[u8], length: u16) -> Option<(String, &[u8])> {
+    let (text, rest) = bytes.split_at_checked(length.into())?;
+    Some((std::str::from_utf8(text).ok()?.to_owned(), rest))
 }
 
 enum Asked {
@@ -201,8 +225,22 @@ impl Socket {
         self.counters.packets_sent.inc();
         self.counters.bytes_sent.add((parts[0].len() + parts[1].len()) as u64);
         let length = (subject.len() as u16).to_be_bytes();
-        let parts = [&length, subject.as_bytes(), parts[0], parts[1]];
-        if !self.waiting.is_empty() || self.to.push(&parts).is_err() {
+        self.push(&[&length, subject.as_bytes(), parts[0], parts[1]]);
+    }
+
+    /// Publishes a request. The answer comes with the subscription that hears `reply`.
+    pub(super) fn request(&mut self, subject: &str, reply: &str, body: &[u8]) {
+        if !self.is_connected() {
+            return self.counters.packets_unconnected.inc();
+        }
+        let length = (subject.len() as u16 | HAS_REPLY).to_be_bytes();
+        let reply_length = (reply.len() as u16).to_be_bytes();
+        self.push(&[&length, subject.as_bytes(), &reply_length, reply.as_bytes(), body]);
+    }
+
+    #[inline]
+    fn push(&mut self, parts: &[&[u8]]) {
+        if !self.waiting.is_empty() || self.to.push(parts).is_err() {
             self.waiting.push_back(parts.concat());
         }
     }
@@ -281,6 +319,11 @@ impl Socket {
             self.shared.wants_wake.store(true, Relaxed);
             fence(SeqCst);
         }
+    }
+
+    /// Tells operators of an error that may come again and again.
+    pub(super) fn report_now_and_then(&self, text: String) {
+        self.shared.report_now_and_then(text);
     }
 
     pub(super) fn take_notices(&self) -> Vec<Notice> {
@@ -385,18 +428,31 @@ impl Shared {
     }
 
     /// Puts a packet into the ring to the thread of the data.
-    fn deliver(&self, inbound: &mut Producer, number: u32, packet: &[u8]) {
-        if inbound.push_numbered(number.into(), &[packet]).is_err() {
+    fn deliver(&self, inbound: &mut Producer, number: u32, message: &Message) {
+        let payload: &[u8] = &message.payload;
+        let is_full = if number == ANSWERS {
+            inbound.push_numbered(number.into(), &[&answer_of(message)]).is_err()
+        } else {
+            inbound.push_numbered(number.into(), &[payload]).is_err()
+        };
+        if is_full {
             self.counters.packets_unread.inc();
         }
     }
+}
+
+/// What the thread of the data is to know of an answer of JetStream.
+fn answer_of(message: &Message) -> Vec<u8> {
+    let header = |name: &str| message.headers.as_ref()?.get(name).map(|value| value.as_str());
+    answer::write(&message.subject, message.status.map(|status| status.as_u16()), header, &message.payload)
 }
 
 /// What to do about an error of a server.
 fn advice(error: &str) -> &'static str {
     let error = error.to_lowercase();
     if error.contains("permissions violation") {
-        ". The user needs to publish and subscribe to PREFIX.> (docs/guides/nats.md)"
+        ". The user needs to publish and subscribe to PREFIX.>, and with backbone.nats.jetstream.stream to publish to \
+         $JS.API.DIRECT.GET.STREAM (docs/guides/nats.md)"
     } else if error.contains("authorization") || error.contains("authentication") {
         ". Look at backbone.nats.user, password_file, token_file, nkey_file and credentials_file"
     } else {
@@ -570,7 +626,12 @@ impl Pump {
 
     /// Returns whether the client has taken a packet.
     async fn publish(&self, client: &Client, packet: Packet) -> bool {
-        let publishing = client.publish(packet.subject, packet.payload.into());
+        let publishing = async {
+            match packet.reply {
+                None => client.publish(packet.subject, packet.payload.into()).await,
+                Some(reply) => client.publish_with_reply(packet.subject, reply, packet.payload.into()).await,
+            }
+        };
         let mut publishing = Box::pin(publishing);
         let result = loop {
             if let Some(result) = (&mut publishing).now_or_never() {
@@ -630,10 +691,10 @@ impl Pump {
 async fn hand_on(shared: Arc<Shared>, number: u32, mut subscriber: Subscriber) {
     while let Some(message) = subscriber.next().await {
         let mut inbound = lock(&shared.inbound);
-        shared.deliver(&mut inbound, number, &message.payload);
+        shared.deliver(&mut inbound, number, &message);
         for _ in 1..HANDED_AT_A_TIME {
             let Some(Some(message)) = subscriber.next().now_or_never() else { break };
-            shared.deliver(&mut inbound, number, &message.payload);
+            shared.deliver(&mut inbound, number, &message);
         }
         inbound.publish();
         drop(inbound);

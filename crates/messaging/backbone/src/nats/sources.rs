@@ -6,7 +6,8 @@ use std::time::Duration;
 use market::p2ps::SourceId;
 use units::Nanos;
 
-use super::packet::{ASSEMBLED_BYTES_MAX, Assembly, Body, Packet};
+use super::jetstream::{Course, Key, Next, Recovery};
+use super::packet::{self, ASSEMBLED_BYTES_MAX, Assembly, Body, Packet};
 
 /// Streams that are followed at a time; those beyond are not heard.
 pub(super) const SOURCES_MAX: usize = 4_096;
@@ -49,34 +50,51 @@ struct Source {
 /// All streams, by the subscription they come with and their sender.
 #[derive(Default)]
 pub(super) struct Sources {
-    found: HashMap<(u32, u64), Source>,
+    found: HashMap<Key, Source>,
     next: u32,
     /// Bytes of messages in pieces, or more: it is counted anew when it comes to matter.
     assembled: usize,
+    /// Fetches what is missing, where JetStream has it.
+    recovery: Option<Recovery>,
 }
 
 impl Sources {
-    /// Takes a packet that has come with a subscription.
+    /// Sources whose holes are fetched for before they are told.
+    pub(super) fn recovering(recovery: Option<Recovery>) -> Sources {
+        Sources { recovery, ..Sources::default() }
+    }
+
+    pub(super) fn recovery(&mut self) -> Option<&mut Recovery> {
+        self.recovery.as_mut()
+    }
+
+    /// When [`Sources::poll`] has something to do.
+    pub(super) fn due(&self) -> Nanos {
+        self.recovery.as_ref().map_or(Nanos::NEVER, Recovery::due)
+    }
+
+    /// Takes a packet that has come with a subscription. `bytes` are the same, as they came.
     pub(super) fn receive(
         &mut self,
         now: Nanos,
         subscription: u32,
-        packet: &Packet<'_>,
+        (packet, bytes): (&Packet<'_>, &[u8]),
         mut handle: impl FnMut(Found<'_>),
     ) -> Outcome {
         let head = packet.head;
         let key = (subscription, head.origin);
         let is_known = self.found.get(&key).map(|source| source.run);
+        let mut lost = 0;
         match is_known {
             Some(run) if head.run < run => return Outcome { is_late: true, ..Outcome::default() },
-            Some(run) if head.run > run => self.end(key, &mut handle),
+            Some(run) if head.run > run => lost = self.end(now, key, &mut handle),
             _ => {}
         }
         if !self.found.contains_key(&key) {
             match packet.body {
-                Body::End(_) => return Outcome::default(),
+                Body::End(_) => return Outcome { lost, ..Outcome::default() },
                 _ if self.found.len() >= SOURCES_MAX => {
-                    return Outcome { is_refused: true, ..Outcome::default() };
+                    return Outcome { lost, is_refused: true, ..Outcome::default() };
                 }
                 _ => {}
             }
@@ -92,18 +110,73 @@ impl Sources {
         let Some(source) = self.found.get_mut(&key) else { return Outcome::default() };
         source.heard_at = now;
         if let Body::End(_) = packet.body {
-            self.end(key, &mut handle);
-            return Outcome::default();
+            lost += self.end(now, key, &mut handle);
+            return Outcome { lost, ..Outcome::default() };
         }
-        let outcome = source.take(packet, &mut handle);
+        let course = self.recovery.as_mut().map(|of| of.on_packet(now, key, source.number, packet, bytes));
+        match course {
+            None => {}
+            Some(Course::Late) => return Outcome { lost, is_late: true, ..Outcome::default() },
+            Some(Course::Held) => {
+                lost += self.go_on(now, key, &mut handle);
+                return Outcome { lost, ..Outcome::default() };
+            }
+            Some(Course::Pass) => lost += self.go_on(now, key, &mut handle),
+        }
+        let outcome = self.take(key, packet, &mut handle);
+        Outcome { lost: lost.saturating_add(outcome.lost), ..outcome }
+    }
+
+    /// Takes a packet behind which nothing waits.
+    #[inline]
+    fn take(&mut self, key: Key, packet: &Packet<'_>, handle: &mut impl FnMut(Found<'_>)) -> Outcome {
+        let Some(source) = self.found.get_mut(&key) else { return Outcome::default() };
+        let before = source.number;
+        let outcome = source.take(packet, handle);
+        if source.number < before
+            && let Some(recovery) = &mut self.recovery
+        {
+            // What waits has numbers that are not believed any more.
+            recovery.close(key);
+        }
         if let Body::Piece { bytes, .. } = packet.body {
             self.make_room(key, bytes.len());
         }
         outcome
     }
 
+    /// Hands on what waits for nothing any more. Returns how many packets are lost.
+    fn go_on(&mut self, now: Nanos, key: Key, handle: &mut impl FnMut(Found<'_>)) -> u64 {
+        let mut lost = 0;
+        while let Some(next) = self.recovery.as_mut().and_then(|recovery| recovery.take(now, key)) {
+            match next {
+                Next::Packet(bytes) => {
+                    if let Some(packet) = packet::read(&bytes) {
+                        lost += self.take(key, &packet, handle).lost;
+                    }
+                }
+                Next::Lost { before } => {
+                    lost += self.found.get_mut(&key).map_or(0, |source| source.skip(before - 1));
+                }
+            }
+        }
+        lost
+    }
+
+    /// Takes an answer of JetStream. Returns how many packets are lost.
+    pub(super) fn on_answer(&mut self, now: Nanos, bytes: &[u8], mut handle: impl FnMut(Found<'_>)) -> u64 {
+        let key = self.recovery.as_mut().and_then(|recovery| recovery.on_answer(now, bytes));
+        key.map_or(0, |key| self.go_on(now, key, &mut handle))
+    }
+
+    /// Ends the wait for what has not come in time. Returns how many packets are lost.
+    pub(super) fn poll(&mut self, now: Nanos, mut handle: impl FnMut(Found<'_>)) -> u64 {
+        let due = self.recovery.as_mut().map(|recovery| recovery.poll(now)).unwrap_or_default();
+        due.into_iter().map(|key| self.go_on(now, key, &mut handle)).sum()
+    }
+
     /// Gives up the message of a source when all of them together take too much; the hole in its sequence tells.
-    fn make_room(&mut self, key: (u32, u64), bytes: usize) {
+    fn make_room(&mut self, key: Key, bytes: usize) {
         self.assembled += bytes;
         if self.assembled > ASSEMBLED_BYTES_MAX {
             self.assembled = self.found.values().map(|source| source.assembly.bytes()).sum();
@@ -116,27 +189,32 @@ impl Sources {
         }
     }
 
-    fn end(&mut self, key: (u32, u64), handle: &mut impl FnMut(Found<'_>)) {
+    /// Ends a source. What waits of it is handed on before; returns how many packets of it are lost.
+    fn end(&mut self, now: Nanos, key: Key, handle: &mut impl FnMut(Found<'_>)) -> u64 {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.give_up(key);
+        }
+        let lost = self.go_on(now, key, handle);
         if let Some(source) = self.found.remove(&key) {
             handle(Found::Ended(source.id));
         }
+        lost
     }
 
-    /// Ends those of which nothing was heard for so long.
-    pub(super) fn expire(&mut self, now: Nanos, timeout: Duration, mut handle: impl FnMut(Found<'_>)) {
-        let mut silent: Vec<SourceId> = Vec::new();
-        self.found.retain(|_, source| {
-            let lives = now < source.heard_at + timeout;
-            silent.extend((!lives).then_some(source.id));
-            lives
-        });
-        silent.sort_unstable_by_key(|id| id.0);
-        silent.into_iter().for_each(|id| handle(Found::Ended(id)));
+    /// Ends those of which nothing was heard for so long. Returns how many packets of them are lost.
+    pub(super) fn expire(&mut self, now: Nanos, timeout: Duration, mut handle: impl FnMut(Found<'_>)) -> u64 {
+        let silent = self.found.iter().filter(|(_, source)| now >= source.heard_at + timeout);
+        let mut silent: Vec<(SourceId, Key)> = silent.map(|(key, source)| (source.id, *key)).collect();
+        silent.sort_unstable_by_key(|(id, _)| id.0);
+        silent.into_iter().map(|(_, key)| self.end(now, key, &mut handle)).sum()
     }
 
     /// Forgets what came with a subscription.
     pub(super) fn forget(&mut self, subscription: u32) {
         self.found.retain(|(of, _), _| *of != subscription);
+        if let Some(recovery) = &mut self.recovery {
+            recovery.forget(subscription);
+        }
     }
 
     /// Who sends a stream.
@@ -155,6 +233,14 @@ impl Sources {
 }
 
 impl Source {
+    /// Packets up to this number are lost. Returns how many.
+    fn skip(&mut self, number: u64) -> u64 {
+        let lost = number.saturating_sub(self.number);
+        self.number += lost;
+        self.assembly.reset();
+        lost
+    }
+
     #[inline]
     fn take(&mut self, packet: &Packet<'_>, handle: &mut impl FnMut(Found<'_>)) -> Outcome {
         let (number, is_numbered) = (packet.head.number, packet.head.kind.is_numbered());
@@ -213,7 +299,7 @@ mod tests {
             let bytes = [&Head { kind, origin, run, number, taken: 0 }.bytes()[..], body].concat();
             let packet = packet::read(&bytes).expect("sound");
             let World { sources, now, heard } = self;
-            sources.receive(*now, 5, &packet, |found| note(heard, found))
+            sources.receive(*now, 5, (&packet, &bytes), |found| note(heard, found))
         }
 
         fn message(&mut self, of: (u64, u64, u64), text: &str) -> Outcome {

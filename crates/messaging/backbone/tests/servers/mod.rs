@@ -12,9 +12,33 @@ pub(crate) struct NatsServer {
     child: Child,
     port: u16,
     arguments: Vec<String>,
+    /// Where JetStream stores, if it is on.
+    folder: Option<testkit::Folder>,
 }
 
+/// The stream of JetStream that stores what is published.
+pub(crate) const STREAM: &str = "TICKCAST";
+
 impl NatsServer {
+    /// Starts one with JetStream, and the stream of the guide.
+    pub(crate) fn with_stream() -> NatsServer {
+        NatsServer::with_stream_of(STREAM, "true")
+    }
+
+    /// The same, with another name, or without direct access.
+    pub(crate) fn with_stream_of(name: &str, allow_direct: &str) -> NatsServer {
+        let folder = testkit::Folder::new();
+        let mut server = NatsServer::new(&["-js", "-sd", &folder.display().to_string()]);
+        server.folder = Some(folder);
+        create_stream(async_nats::ConnectOptions::new(), &server.url(), name, allow_direct);
+        server
+    }
+
+    /// The stream of the guide, if it has one.
+    pub(crate) fn stream(&self) -> Option<String> {
+        self.folder.as_ref().map(|_| STREAM.to_owned())
+    }
+
     /// Starts one with further arguments.
     pub(crate) fn new(arguments: &[&str]) -> NatsServer {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
@@ -29,7 +53,7 @@ impl NatsServer {
             .stderr(Stdio::null())
             .spawn()
             .expect("nats-server starts (tools/install.sh installs it)");
-        let server = NatsServer { child, port, arguments };
+        let server = NatsServer { child, port, arguments, folder: None };
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -68,6 +92,20 @@ impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Makes the stream of the guide.
+pub(crate) fn create_stream(options: async_nats::ConnectOptions, url: &str, name: &str, allow_direct: &str) {
+    let body = format!(
+        r#"{{"name":"{name}","subjects":["tickcast.directory","tickcast.service.*"],"storage":"file","retention":"limits","discard":"old","max_bytes":268435456,"max_age":60000000000,"num_replicas":1,"no_ack":true,"allow_direct":{allow_direct}}}"#
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let answer = runtime.block_on(async {
+        let client = options.connect(url).await.expect("the server is there");
+        client.request(format!("$JS.API.STREAM.CREATE.{name}"), body.into()).await.expect("JetStream is on")
+    });
+    let answer = String::from_utf8_lossy(&answer.payload).into_owned();
+    assert!(answer.contains("did_create"), "{answer}");
 }
 
 /// Debian has it where only root looks by itself.
