@@ -14,6 +14,7 @@ use super::audience::{Form, FormRoom, Group, Unusable};
 use super::base::{ServerConfig, Watcher};
 use super::client::ClosedStream;
 use super::client_table::{Clients, Lacked};
+use super::composed::Composed;
 use super::conversations::Conversations;
 use super::item::Item;
 use super::ledger::{Fate, Ledger};
@@ -42,6 +43,8 @@ pub(super) struct WatchedItems {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) table: Table<Item>,
+    /// Items that clients know by other keys.
+    pub(super) composed: Composed,
     index: KeyIndex,
     pub(super) busiest: Busiest,
     next_serial: u64,
@@ -67,9 +70,12 @@ impl WatchedItems {
         rules: FieldRules,
         counters: &Arc<Counters>,
     ) -> WatchedItems {
+        let mut sources = Sources::new(Arc::clone(counters));
+        let interval_of = |name: &str| config.service_interval(name);
         WatchedItems {
             config: Arc::clone(config),
-            sources: Sources::new(Arc::clone(counters)),
+            composed: Composed::new(&config.composed, interval_of, |name| sources.reserve(name)),
+            sources,
             clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
             conversations: Conversations::new(Arc::clone(counters)),
             table: Table::default(),
@@ -274,7 +280,7 @@ impl WatchedItems {
         let state = State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text);
         let status = self.closing_status(key.as_key(), state);
         self.counters.statuses_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, &status);
+        self.fan_out_status(key.service, &watchers, &status, sink);
         for watcher in watchers {
             self.forget_stream(watcher);
         }
@@ -295,17 +301,18 @@ impl WatchedItems {
     /// The item is closed upstream: its streams end with that status.
     pub(super) fn on_closed(&mut self, now: Nanos, index: usize, status: &[u8], sink: &mut impl ServerSink) {
         self.send_pending(now, index, sink);
+        self.refuse_composed(now, index, sink);
         let item = self.remove(index);
         let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
         let is_closing = StatusMsg::parse(status)
             .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
         if is_closing {
-            sink.fan_out(&watchers, self.in_service(item.key.service, status));
+            self.fan_out_status(item.key.service, &watchers, status, sink);
         } else {
             let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
             let bytes = self.closing_status(item.key.as_key(), state);
-            sink.fan_out(&watchers, &bytes);
+            self.fan_out_status(item.key.service, &watchers, &bytes, sink);
         }
         for watcher in watchers {
             self.forget_stream(watcher);
@@ -410,6 +417,9 @@ impl WatchedItems {
         item.cached.suspect(code, text);
         self.count_suspect(index);
         let is_lost = self.is_lost(index);
+        if is_lost {
+            self.rescue_composed(now, index, sink);
+        }
         let closing = self.table[index].audience.take_closing(is_lost);
         self.close_streams(now, index, closing, (code, text), sink);
         if is_news {
@@ -443,6 +453,7 @@ impl WatchedItems {
             closed.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
             self.settle_closed(&closed);
+            self.leave_composed(&closed.stream.form);
         }
     }
 

@@ -41,6 +41,15 @@ impl WatchedItems {
         {
             self.activate(now, id, active, sink);
         }
+        self.tell_compositions(now, id, sink);
+    }
+
+    /// What is composed of a service may have changed with it.
+    fn tell_compositions(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
+        let known = self.sources.services.get(&id).filter(|_| !self.composed.is_empty());
+        if let Some(name) = known.map(|known| known.definition.info.name.clone()) {
+            self.on_member_changed(now, id, &name, sink);
+        }
     }
 
     fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
@@ -112,11 +121,12 @@ impl WatchedItems {
             stream.deactivate();
         }
         hot::leave_sides(self, id);
+        self.tell_compositions(now, id, sink);
         self.sweep(now, id, What::Close, sink);
     }
 
     /// The items of a service that nobody offers are closed: it is gone.
-    pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
+    pub(super) fn withdraw_service(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.sources.services.remove(&id) {
             self.sources.hot.remove(&id);
             for source in gone.sources {
@@ -129,6 +139,7 @@ impl WatchedItems {
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.sources.services.len() as u64);
             self.publish_service_removed(id, sink);
+            self.on_member_changed(now, id, &gone.definition.info.name, sink);
         }
     }
 }
