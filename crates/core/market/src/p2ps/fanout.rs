@@ -14,6 +14,7 @@ use super::items::WatchedItems;
 use super::kept;
 use super::ledger::{Fate, before};
 use super::life::{Act, Input, Phase};
+use super::moves::Moves;
 use super::notices::ServerNotice;
 use super::sink::ServerSink;
 use crate::backbone::Kind;

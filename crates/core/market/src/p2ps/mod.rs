@@ -50,6 +50,7 @@ mod ledger;
 mod life;
 mod login;
 mod merge;
+mod moves;
 mod notices;
 mod paced;
 mod pair;
@@ -176,7 +177,7 @@ impl PointToPoint {
                 .min(self.items.sources.next_gap_check())
                 .min(self.instances.report_losses_at);
         }
-        self.items.check_composed(now, sink);
+        composing::check_composed(&mut self.items, now, sink);
         self.items.check_requests(now, sink);
         kept::check(&mut self.items, now, sink);
         hot::check_sides(&mut self.items, now, sink);
@@ -207,7 +208,7 @@ impl PointToPoint {
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
             .chain([kept::next_wakeup(&self.items), hot::next_side_check(&self.items)])
-            .chain([self.items.next_composed_check()])
+            .chain([composing::next_composed_check(&self.items)])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

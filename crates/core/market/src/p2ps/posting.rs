@@ -7,8 +7,10 @@ use units::Nanos;
 
 use super::PointToPoint;
 use super::base::{ClientId, Watcher};
+use super::composing;
 use super::conversations::Private;
 use super::instance::send_to_instance;
+use super::items::WatchedItems;
 use super::posts::PostRefusal;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
@@ -73,7 +75,7 @@ impl PointToPoint {
         let route = match post.target(login_stream).map_err(refused)? {
             PostTarget::OnStream { .. } => self.route(watcher)?,
             PostTarget::OffStream(item) => {
-                let renamed = self.posted_at_member(&item, msg)?;
+                let renamed = posted_at_member(&self.items, &item, msg)?;
                 let service = renamed.as_ref().map_or(item.service_id, |key| key.service);
                 let instance = self.items.sources.active_instance(service)?;
                 let conversation = self.off_stream_conversation(watcher)?;
@@ -144,23 +146,6 @@ impl PointToPoint {
         Ok(Route { instance, conversation, item: Some(item), renamed })
     }
 
-    /// The key at a member of an item of a composed service that is posted to off stream; `None` for one of another service.
-    fn posted_at_member(
-        &self,
-        item: &rdm::item::ItemKey<'_>,
-        msg: &PostMsg<'_>,
-    ) -> Result<Option<OwnedKey>, PostRefusal> {
-        if self.items.composed.service_of(item.service_id).is_none() {
-            return Ok(None);
-        }
-        let bad = || (NakCode::INVALID_CONTENT, "the item's key has attributes that are too long".into());
-        let key = ItemKey::of(item.service_id, msg.domain, &Key::from(*item)).map_err(|_| bad())?;
-        let down = || {
-            (NakCode::SOURCE_DOWN, "no member of the composed service that may have the item is up".into())
-        };
-        self.items.member_key(key).ok_or_else(down).map(Some)
-    }
-
     /// The conversation of a client's login stream.
     fn off_stream_conversation(&mut self, watcher: Watcher) -> Result<u64, PostRefusal> {
         let login = self.items.clients.get_mut(watcher.client).and_then(|c| c.login.as_mut());
@@ -199,4 +184,20 @@ impl PointToPoint {
         send_to_instance(&self.items.sources.instances, instance, msg, sink);
         Ok(())
     }
+}
+
+/// The key at a member of an item of a composed service that is posted to off stream; `None` for one of another service.
+fn posted_at_member(
+    items: &WatchedItems,
+    item: &rdm::item::ItemKey<'_>,
+    msg: &PostMsg<'_>,
+) -> Result<Option<OwnedKey>, PostRefusal> {
+    if items.composed.service_of(item.service_id).is_none() {
+        return Ok(None);
+    }
+    let bad = || (NakCode::INVALID_CONTENT, "the item's key has attributes that are too long".into());
+    let key = ItemKey::of(item.service_id, msg.domain, &Key::from(*item)).map_err(|_| bad())?;
+    let down =
+        || (NakCode::SOURCE_DOWN, "no member of the composed service that may have the item is up".into());
+    composing::member_key(items, key).ok_or_else(down).map(Some)
 }

@@ -11,6 +11,7 @@ use super::PointToPoint;
 use super::audience::{Form, Newcomer};
 use super::base::{ClientClass, ClientId, Watcher};
 use super::client::Client;
+use super::composing;
 use super::sink::ServerSink;
 use crate::key::ItemKey;
 use crate::view::View;
@@ -143,28 +144,12 @@ impl PointToPoint {
                 let newcomer = Newcomer { watcher, form, is_paused: request.pause, is_due: false };
                 if self.items.composed.service_of(wanted.service).is_none() {
                     self.items.watch(now, wanted, newcomer, sink);
-                } else if let Err(state) = self.watch_composed(now, wanted, newcomer, sink) {
+                } else if let Err(state) = watch_composed(self, now, wanted, newcomer, sink) {
                     self.refuse_item(now, watcher, request, Key::from(*key), state, sink);
                 }
             }
             Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
         }
-    }
-
-    /// Opens a stream of an item of a composed service.
-    fn watch_composed(
-        &mut self,
-        now: Nanos,
-        key: ItemKey<'_>,
-        newcomer: Newcomer,
-        sink: &mut impl ServerSink,
-    ) -> Result<(), State<'static>> {
-        let (alias, target) = self.items.compose(key, sink)?;
-        let alias = Some(alias);
-        let form = self.forms.share(Form { alias, ..Form::clone(&newcomer.form) });
-        form.alias.iter().for_each(|alias| self.items.join_composed(alias));
-        self.items.watch(now, target.as_key(), Newcomer { form, ..newcomer }, sink);
-        Ok(())
     }
 
     /// A request for a stream of the client's own: a new one, or a change of an open one. The provider gets
@@ -368,4 +353,20 @@ impl PointToPoint {
         let ack = AckMsg { ack_id: stream_id as u32, ..AckMsg::new(domain, stream_id, DataType::NO_DATA) };
         sink.send(client, self.encoding.encode(|w| ack.encode(w)));
     }
+}
+
+/// Opens a stream of an item of a composed service.
+fn watch_composed(
+    core: &mut PointToPoint,
+    now: Nanos,
+    key: ItemKey<'_>,
+    newcomer: Newcomer,
+    sink: &mut impl ServerSink,
+) -> Result<(), State<'static>> {
+    let (alias, target) = composing::compose(&mut core.items, key, sink)?;
+    let alias = Some(alias);
+    let form = core.forms.share(Form { alias, ..Form::clone(&newcomer.form) });
+    form.alias.iter().for_each(|alias| composing::join_composed(&mut core.items, alias));
+    core.items.watch(now, target.as_key(), Newcomer { form, ..newcomer }, sink);
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use units::Nanos;
 
+use super::composing;
 use super::hot;
 use super::items::WatchedItems;
 use super::pair::Active;
@@ -41,15 +42,7 @@ impl WatchedItems {
         {
             self.activate(now, id, active, sink);
         }
-        self.tell_compositions(now, id, sink);
-    }
-
-    /// What is composed of a service may have changed with it.
-    fn tell_compositions(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
-        let known = self.sources.services.get(&id).filter(|_| !self.composed.is_empty());
-        if let Some(name) = known.map(|known| known.definition.info.name.clone()) {
-            self.on_member_changed(now, id, &name, sink);
-        }
+        composing::tell_compositions(self, now, id, sink);
     }
 
     fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
@@ -121,7 +114,7 @@ impl WatchedItems {
             stream.deactivate();
         }
         hot::leave_sides(self, id);
-        self.tell_compositions(now, id, sink);
+        composing::tell_compositions(self, now, id, sink);
         self.sweep(now, id, What::Close, sink);
     }
 
@@ -139,7 +132,7 @@ impl WatchedItems {
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.sources.services.len() as u64);
             self.publish_service_removed(id, sink);
-            self.on_member_changed(now, id, &gone.definition.info.name, sink);
+            composing::on_member_changed(self, now, id, &gone.definition.info.name, sink);
         }
     }
 }
