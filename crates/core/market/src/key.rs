@@ -91,6 +91,15 @@ impl<'a> ItemKey<'a> {
             && theirs.attributes.is_none_or(|attributes| ours.attributes == Some(attributes))
     }
 
+    /// The key of an item that is the same but for its service and name.
+    #[must_use]
+    pub fn renamed<'b>(&self, service: u16, name: &'b [u8]) -> ItemKey<'b>
+    where
+        'a: 'b,
+    {
+        ItemKey { more: self.more, ..ItemKey::named(service, self.domain, name) }
+    }
+
     /// The key as bytes, to be looked up by: those of different items differ.
     ///
     /// Shape: service `u16`, domain `u8`, name behind its length `u8`, and nothing more for a plain key; else

@@ -63,12 +63,18 @@ impl<T> Table<T> {
 
     /// Adds a value, and returns its place.
     pub(crate) fn insert(&mut self, value: T) -> usize {
+        self.insert_at(|_| value)
+    }
+
+    /// The same for a value that knows its place.
+    pub(crate) fn insert_at(&mut self, value: impl FnOnce(usize) -> T) -> usize {
         self.len += 1;
         let Some(place) = self.free else {
-            self.places.push(Place::Taken(value));
-            return self.places.len() - 1;
+            let place = self.places.len();
+            self.places.push(Place::Taken(value(place)));
+            return place;
         };
-        let Place::Free(next) = std::mem::replace(&mut self.places[place], Place::Taken(value)) else {
+        let Place::Free(next) = std::mem::replace(&mut self.places[place], Place::Taken(value(place))) else {
             unreachable!("place {place} is on the list of free ones")
         };
         self.free = next;

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use config::Complaint;
 use daemon::ThreadConfig;
-use market::p2ps::{ClientClass, ClientClasses, ServerConfig};
-use market::{IntakeConfig, ServiceNames};
+use market::p2ps::{AliasTarget, ClientClass, ClientClasses, ComposedMember, ComposedService, ServerConfig};
+use market::{IntakeConfig, NamePattern, ServiceNames};
 use server::LadderConfig;
 use server::rssl::RsslConfig;
 use server::websocket::WebSocketConfig;
@@ -42,6 +42,45 @@ config::section! {
         /// The least time between two updates of one item, in place of every update; the later ones bring the newest
         /// values. The service offers this quality and slower ones, and no faster one.
         update_interval_ms: u16, required, range 1..=65_535;
+    }
+}
+
+config::section! {
+    /// A service that a composed one is made of.
+    pub struct ComposedMemberConfig {
+        /// The name of the service, as a source distributor announces it.
+        service: String, required, length 1..=255;
+        /// Patterns of the names of items that come from it: `*` stands for any characters, or none, `?` for one. Without
+        /// any, all items may. An alias is looked up before.
+        items: Vec<String> = [], length 0..=1_000;
+    }
+}
+
+config::section! {
+    /// Another name of an item of a composed service.
+    pub struct ComposedAliasConfig {
+        /// The name that clients ask for, and see.
+        alias: String, required, length 1..=255;
+        /// The name of the item at the member.
+        name: String, required, length 1..=255;
+        /// The member that it comes from, whatever the patterns say; any if it is not set.
+        service: Option<String> = None, length 1..=255;
+    }
+}
+
+config::section! {
+    /// A service that is made of others (docs/guides/composed-services.md).
+    pub struct ComposedServiceConfig {
+        /// Its name, which no source distributor may announce.
+        name: String, required, length 1..=255;
+        /// The services that it is made of, in order of preference: 1 to 16.
+        member: Vec<ComposedMemberConfig>;
+        /// Other names of items: at most 100,000.
+        alias: Vec<ComposedAliasConfig>;
+        /// Whether items go back to a preferred member when that is up again.
+        fail_back: bool = true;
+        /// They do when it has been up for so long without a break.
+        fail_back_delay_ms: u32 = 10_000, range 0..=3_600_000;
     }
 }
 
@@ -143,6 +182,9 @@ config::section! {
         /// copy of each message counts, by the provider's numbers, and the loss of one of them is not noticed. It costs
         /// the traffic of these services twice. Not with services_without_cache.
         hot_services: Vec<String> = [], length 0..=1_000;
+        /// Services that are made of others: by preference, by patterns of names, with aliases
+        /// (docs/guides/composed-services.md). At most 64.
+        composed_service: Vec<ComposedServiceConfig>;
         /// If a source distributor of a hot service leaves out numbers of an item, so long the other one is waited for,
         /// which may have them.
         hot_wait_ms: u32 = 100, range 1..=10_000;
@@ -167,6 +209,89 @@ config::section! {
         thread: ThreadConfig;
     }
     check = P2psConfig::check;
+}
+
+/// The most composed services, members of one, aliases of one.
+const COMPOSED_MAX: usize = 64;
+const MEMBERS_MAX: usize = 16;
+const ALIASES_MAX: usize = 100_000;
+
+/// Something that may be there so often at most.
+fn check_count(path: &str, what: &str, count: usize, most: usize) -> Option<Complaint> {
+    (count > most).then(|| Complaint::new([path], format!("there are {count} {what}, at most {most} may be")))
+}
+
+impl ComposedServiceConfig {
+    fn core(&self) -> ComposedService {
+        let pattern = |pattern: &String| NamePattern::new(pattern);
+        let member = |member: &ComposedMemberConfig| ComposedMember {
+            service: member.service.clone(),
+            items: member.items.iter().map(pattern).collect(),
+        };
+        let place = |service: &String| self.member.iter().position(|member| member.service == *service);
+        let alias = |alias: &ComposedAliasConfig| {
+            let target = AliasTarget {
+                name: alias.name.clone().into_bytes(),
+                member: alias.service.as_ref().and_then(place),
+            };
+            (alias.alias.clone().into_bytes(), target)
+        };
+        ComposedService {
+            name: self.name.clone(),
+            members: self.member.iter().map(member).collect(),
+            aliases: self.alias.iter().map(alias).collect(),
+            fail_back: self.fail_back.then(|| Duration::from_millis(self.fail_back_delay_ms.into())),
+        }
+    }
+
+    /// What is wrong with one of several.
+    fn check(&self, at: usize, all: &[ComposedServiceConfig], complaints: &mut Vec<Complaint>) {
+        let path = |key: &str| format!("composed_service.{at}.{key}");
+        if all[..at].iter().any(|other| other.name == self.name) {
+            let text = format!("`{}` is the name of another composed service", self.name);
+            complaints.push(Complaint::new([path("name")], text));
+        }
+        if self.member.is_empty() {
+            let text = format!("`{}` has no member: 1 to {MEMBERS_MAX} services make it", self.name);
+            complaints.push(Complaint::new([path("member")], text));
+        }
+        complaints.extend(check_count(&path("member"), "members", self.member.len(), MEMBERS_MAX));
+        complaints.extend(check_count(&path("alias"), "aliases", self.alias.len(), ALIASES_MAX));
+        for (place, member) in self.member.iter().enumerate() {
+            let key = path(&format!("member.{place}.service"));
+            let name = &member.service;
+            if all.iter().any(|other| other.name == *name) {
+                let text =
+                    format!("`{name}` is composed itself; members are services of source distributors");
+                complaints.push(Complaint::new([key], text));
+            } else if self.member[..place].iter().any(|other| other.service == *name) {
+                let text = format!("`{name}` is a member of `{}` already", self.name);
+                complaints.push(Complaint::new([key], text));
+            }
+            let is_bad = |pattern: &&String| pattern.is_empty() || pattern.len() > NamePattern::BYTES_MAX;
+            if let Some(pattern) = member.items.iter().find(is_bad) {
+                let text = format!(
+                    "a pattern has 1 to {} bytes, not {}, as a name has",
+                    NamePattern::BYTES_MAX,
+                    pattern.len()
+                );
+                complaints.push(Complaint::new([path(&format!("member.{place}.items"))], text));
+            }
+        }
+        let mut names = HashSet::new();
+        for (place, alias) in self.alias.iter().enumerate() {
+            if !names.insert(&alias.alias) {
+                let text = format!("`{}` stands for an item already", alias.alias);
+                complaints.push(Complaint::new([path(&format!("alias.{place}.alias"))], text));
+            }
+            if let Some(service) = &alias.service
+                && !self.member.iter().any(|member| member.service == *service)
+            {
+                let text = format!("`{service}` is no member of `{}`", self.name);
+                complaints.push(Complaint::new([path(&format!("alias.{place}.service"))], text));
+            }
+        }
+    }
 }
 
 /// The most threads that serve clients.
@@ -266,6 +391,9 @@ impl P2psConfig {
             let text = "with upstream servers there is one source distributor, in the same process; hot_services needs two";
             complaints.push(Complaint::new(["hot_services", "upstream"], text));
         }
+        let composed = &self.composed_service;
+        complaints.extend(check_count("composed_service", "composed services", composed.len(), COMPOSED_MAX));
+        composed.iter().enumerate().for_each(|(at, one)| one.check(at, composed, &mut complaints));
         let mut services = HashSet::new();
         for (at, rate) in self.service_rate.iter().enumerate() {
             if !services.insert(&rate.service) {
@@ -405,6 +533,7 @@ impl P2psConfig {
                 .collect(),
             classes: ClientClasses::new(self.class.iter().map(ClassConfig::core).collect()),
             kept_images_max: None,
+            composed: self.composed_service.iter().map(ComposedServiceConfig::core).collect(),
         }
     }
 }
@@ -456,6 +585,48 @@ mod tests {
         let refused = load(upstream).expect_err(upstream);
         assert!(refused.contains("hot_services needs two"), "{refused}");
         assert!(load("hot_services = [\"FX\"]\nservices_without_cache = [\"LSE\"]").is_ok());
+    }
+
+    #[test]
+    fn composed_services_have_members_of_their_own() {
+        let head = "[[composed_service]]\nname = \"ALL\"\n";
+        let member = |service: &str| format!("[[composed_service.member]]\nservice = \"{service}\"\n");
+        let alias = |alias: &str, service: &str| {
+            format!("[[composed_service.alias]]\nalias = \"{alias}\"\nname = \"X\"\n{service}")
+        };
+        let good = [head, &member("A"), "items = [\"*.N\"]\n", &member("B"), &alias("Y", "service = \"B\"")]
+            .concat();
+        let config =
+            config::Loader::new::<P2psConfig>().file("p2ps.toml", &*good).load().expect("legal").value;
+        let [all] = &config.core().composed[..] else { panic!("there is one") };
+        assert_eq!((&*all.name, all.fail_back), ("ALL", Some(Duration::from_secs(10))));
+        assert_eq!(all.members.iter().map(|member| &*member.service).collect::<Vec<_>>(), ["A", "B"]);
+        assert_eq!((all.members[0].items.len(), all.members[1].items.len()), (1, 0));
+        let target = AliasTarget { name: b"X".to_vec(), member: Some(1) };
+        assert_eq!(all.aliases.get(&b"Y"[..]), Some(&target));
+        let never = good.replace("name = \"ALL\"", "name = \"ALL\"\nfail_back = false");
+        let never =
+            config::Loader::new::<P2psConfig>().file("p2ps.toml", &*never).load().expect("legal").value;
+        assert_eq!(never.core().composed[0].fail_back, None);
+        let many = |count: usize| -> String { (0..count).map(|n| member(&format!("S{n}"))).collect() };
+        for (text, words) in [
+            (head.to_owned(), &["`ALL` has no member"][..]),
+            ([head, &member("ALL")].concat(), &["`ALL` is composed itself"]),
+            ([head, &member("A"), &member("A")].concat(), &["`A` is a member of `ALL` already"]),
+            ([head, &member("A"), head, &member("A")].concat(), &["another composed"]),
+            ([head, &member("A"), "items = [\"\"]\n"].concat(), &["1 to 255 bytes, not 0"]),
+            (
+                [head, &member("A"), &alias("Y", ""), &alias("Y", "")].concat(),
+                &["`Y` stands for an item already"],
+            ),
+            ([head, &member("A"), &alias("Y", "service = \"B\"\n")].concat(), &["`B` is no member of `ALL`"]),
+            ([head, &many(17)].concat(), &["17 members, at most 16"]),
+            ([head, &member("A"), "itms = []\n"].concat(), &["itms", "items"]),
+            ([head, "fail_back_delay_ms = 3_600_001\n"].concat(), &["fail_back_delay_ms", "3600000"]),
+        ] {
+            let error = load(&text).expect_err(&text);
+            assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -139,6 +139,10 @@ counters! {
         client_messages_refused: Total, "messages", "Messages from clients that were malformed or out of place.";
         messages_refused: Total, "messages", "Messages from source distributors that were malformed or out of place.";
         instances: Gauge, "instances", "Source distributor instances with a working link.";
+        services_shadowed: Total, "services", "Services in directories that were not taken because a composed service has their name.";
+        composed_items: Gauge, "items", "Items of composed services that clients watch, by the names that they ask for.";
+        composed_switches: Total, "items", "Items of composed services that went on from another member.";
+        composed_refusals: Total, "items", "Items of composed services that a member has closed or does not have, so that the next one is asked.";
         hot_items: Gauge, "items", "Items of hot services that follow both source distributors.";
         hot_items_single: Gauge, "items", "Those that follow one alone: the other is not there, or is not proven to say the same.";
         hot_items_unnumbered: Gauge, "items", "Those that follow one alone because what the provider or the two say cannot be compared: they fail over warm.";

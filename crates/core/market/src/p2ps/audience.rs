@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rwf::{DecodeError, EncodeError, Qos, Rate, StreamState, UpdateMsg};
 
 use super::base::Watcher;
+use super::composed::Alias;
 use crate::encoding::Encoding;
 use crate::key::ItemKey;
 use crate::view::View;
@@ -33,6 +34,8 @@ pub(super) struct Form {
     /// The interval in milliseconds of the quality that it has; 0 for every update. That of the client's class may be
     /// longer, and holds then.
     pub(super) quality_ms: u16,
+    /// The key that the client asked by, of an item of a composed service.
+    pub(super) alias: Option<Arc<Alias>>,
 }
 
 /// What a client has said at login about data that cannot be trusted.
@@ -87,7 +90,13 @@ impl Form {
     pub(super) fn has(&self, msg: &UpdateMsg<'_>) -> bool {
         self.view.is_none()
             && self.key_in_updates == msg.key.is_some()
+            && (msg.key.is_none() || self.alias.is_none())
             && (self.conflation_info || msg.conflation.is_none())
+    }
+
+    /// The key of an item as clients see it.
+    pub(super) fn shown_key<'k>(&'k self, key: ItemKey<'k>) -> ItemKey<'k> {
+        self.alias.as_ref().map_or(key, |alias| alias.key.as_key())
     }
 
     /// An update in this form; `None` if the view shows nothing of it.
@@ -105,7 +114,7 @@ impl Form {
             },
         };
         let update = UpdateMsg {
-            key: self.key_in_updates.then(|| key.to_key()),
+            key: self.key_in_updates.then(|| self.shown_key(key).to_key()),
             conflation: msg.conflation.filter(|_| self.conflation_info),
             payload,
             ..*msg
@@ -115,10 +124,13 @@ impl Form {
 
     /// A refresh in this form.
     pub(super) fn refresh<'r>(&self, bytes: &'r [u8], room: &'r mut FormRoom) -> Result<&'r [u8], Unusable> {
-        if self.view.is_none() && !self.is_snapshot && self.interval_ms == 0 {
+        if self.view.is_none() && !self.is_snapshot && self.interval_ms == 0 && self.alias.is_none() {
             return Ok(bytes);
         }
         let mut msg = rwf::RefreshMsg::parse(bytes)?;
+        if let Some(alias) = &self.alias {
+            msg.key = msg.key.map(|_| alias.key.as_key().to_key());
+        }
         if self.interval_ms > 0 {
             let qos = msg.qos.unwrap_or(Qos::REAL_TIME);
             msg.qos = Some(Qos { rate: Rate::TimeConflated(self.interval_ms), ..qos });
@@ -182,7 +194,7 @@ struct AudienceIndex {
 }
 
 /// A form as it is told from others: views that are equal are one ([`Shared`](crate::shared::Shared)).
-type FormKey = (usize, bool, bool, usize, bool, OnSuspect, u16, u16);
+type FormKey = (usize, bool, bool, usize, bool, OnSuspect, u16, u16, usize);
 
 /// With so many streams their places are noted, with a quarter of them no longer.
 const INDEXED_MIN: usize = 64;
@@ -190,6 +202,7 @@ const INDEXED_MIN: usize = 64;
 impl Form {
     fn key(&self) -> FormKey {
         let view = self.view.as_ref().map_or(0, |view| Arc::as_ptr(view) as usize);
+        let alias = self.alias.as_ref().map_or(0, |alias| Arc::as_ptr(alias) as usize);
         let Form {
             key_in_updates,
             conflation_info,
@@ -200,7 +213,17 @@ impl Form {
             quality_ms,
             ..
         } = *self;
-        (view, key_in_updates, conflation_info, part_bytes, is_snapshot, on_suspect, interval_ms, quality_ms)
+        (
+            view,
+            key_in_updates,
+            conflation_info,
+            part_bytes,
+            is_snapshot,
+            on_suspect,
+            interval_ms,
+            quality_ms,
+            alias,
+        )
     }
 }
 
@@ -282,16 +305,21 @@ impl Groups {
 
     /// Takes out the streams of forms that want no suspect data.
     fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
-        let before = closing.len();
-        let taken = self.groups.extract_if(.., |group| group.form.on_suspect.closes(is_lost));
-        closing.extend(taken.flat_map(|group| group.watchers));
-        if closing.len() > before {
-            self.count -= closing.len() - before;
+        let taken = self.take_forms(|form| form.on_suspect.closes(is_lost));
+        closing.extend(taken.into_iter().flat_map(|group| group.watchers));
+    }
+
+    /// Takes out the streams of some forms.
+    fn take_forms(&mut self, is_meant: impl Fn(&Form) -> bool) -> Vec<Group> {
+        let taken: Vec<Group> = self.groups.extract_if(.., |group| is_meant(&group.form)).collect();
+        if !taken.is_empty() {
+            self.count -= taken.iter().map(|group| group.watchers.len()).sum::<usize>();
             self.index = None;
             if self.count >= INDEXED_MIN {
                 self.note_places();
             }
         }
+        taken
     }
 }
 
@@ -348,9 +376,14 @@ impl Newcomers {
     }
 
     fn take_closing(&mut self, is_lost: bool, closing: &mut Vec<Watcher>) {
-        let taken = self.all.extract_if(.., |newcomer| newcomer.form.on_suspect.closes(is_lost));
-        closing.extend(taken.map(|newcomer| newcomer.watcher));
+        let taken = self.take_forms(|form| form.on_suspect.closes(is_lost));
+        closing.extend(taken.into_iter().map(|newcomer| newcomer.watcher));
+    }
+
+    fn take_forms(&mut self, is_meant: impl Fn(&Form) -> bool) -> Vec<Newcomer> {
+        let taken = self.all.extract_if(.., |newcomer| is_meant(&newcomer.form)).collect();
         self.note_places();
+        taken
     }
 }
 
@@ -626,6 +659,44 @@ impl Audience {
     }
 }
 
+/// Streams that were taken out, by what they were.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// Those that have had a refresh and are to get updates.
+    pub(super) active: Vec<Group>,
+    /// Those that pause.
+    pub(super) paused: Vec<Group>,
+    /// Those that wait for their first refresh.
+    pub(super) newcomers: Vec<Newcomer>,
+}
+
+/// Streams of composed services.
+impl Audience {
+    /// The aliases by which streams watch the item.
+    pub(super) fn aliases(&self) -> Vec<Arc<Alias>> {
+        let newcomers = self.others.iter().flat_map(|others| &others.newcomers.all);
+        let forms = self.groups().map(|group| &group.form).chain(newcomers.map(|newcomer| &newcomer.form));
+        let mut aliases: Vec<Arc<Alias>> = forms.filter_map(|form| form.alias.clone()).collect();
+        aliases.sort_unstable_by_key(|alias| alias.place);
+        aliases.dedup_by(|a, b| a == b);
+        aliases
+    }
+
+    /// Takes out the streams of an alias.
+    pub(super) fn take_alias(&mut self, alias: &Arc<Alias>) -> Taken {
+        let is_meant = |form: &Form| form.alias.as_ref() == Some(alias);
+        let mut taken = Taken { active: self.active.take_forms(is_meant), ..Taken::default() };
+        if let Some(others) = &mut self.others {
+            taken.active.extend(others.due.take_forms(is_meant));
+            taken.active.extend(others.changed.take_forms(is_meant));
+            taken.paused = others.paused.take_forms(is_meant);
+            taken.newcomers = others.newcomers.take_forms(is_meant);
+        }
+        self.trim();
+        taken
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::ClientId;
@@ -645,6 +716,7 @@ mod tests {
             on_suspect,
             interval_ms: 0,
             quality_ms: 0,
+            alias: None,
         })
     }
 

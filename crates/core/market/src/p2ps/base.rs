@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::composed::ComposedService;
 use crate::service_names::ServiceNames;
 
 /// How a server behaves.
@@ -56,6 +57,8 @@ pub struct ServerConfig {
     /// Images stay at the instances that items come from, as those of a shard's at its relay; so many are kept here
     /// besides while no stream needs them. Without it all are kept here.
     pub kept_images_max: Option<usize>,
+    /// Services that are made of others. Their names differ from each other and from those of their members.
+    pub composed: Vec<ComposedService>,
 }
 
 /// The highest priority of a class.
@@ -165,6 +168,7 @@ impl Default for ServerConfig {
             service_intervals_ms: BTreeMap::new(),
             classes: ClientClasses::default(),
             kept_images_max: None,
+            composed: Vec::new(),
         }
     }
 }

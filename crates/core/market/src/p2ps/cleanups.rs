@@ -165,7 +165,7 @@ impl WatchedItems {
     /// A sweep is done.
     fn swept(&mut self, now: Nanos, id: u16, what: Option<What>, sink: &mut impl ServerSink) {
         match what {
-            Some(What::Close) if !self.sources.is_offered(id) => self.withdraw_service(id, sink),
+            Some(What::Close) if !self.sources.is_offered(id) => self.withdraw_service(now, id, sink),
             Some(What::Lost | What::Close | What::SideLost(_)) => self.choose_active(now, id, sink),
             _ => {}
         }

@@ -204,8 +204,10 @@ impl PointToPoint {
         sink: &mut impl ServerSink,
     ) {
         let Some(known) = self.items.clients.get(client) else { return };
-        let is_of = |index| self.items.table.get(index).is_some_and(|item| services(item.key.service));
-        let of_them = known.streams.iter().filter(|(_, stream)| is_of(stream.index()));
+        let of_them = known.streams.iter().filter(|(_, stream)| {
+            let item = self.items.table.get(stream.index());
+            item.is_some_and(|item| services(stream.form.shown_key(item.key.as_key()).service))
+        });
         let stream_ids = of_them.map(|(stream_id, _)| *stream_id).collect();
         let left = self.send_some_images(client, stream_ids, sink);
         self.items.clients.set_continuation(client, left);

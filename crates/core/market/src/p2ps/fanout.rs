@@ -14,6 +14,7 @@ use super::items::WatchedItems;
 use super::kept;
 use super::ledger::{Fate, before};
 use super::life::{Act, Input, Phase};
+use super::moves::Moves;
 use super::notices::ServerNotice;
 use super::sink::ServerSink;
 use crate::backbone::Kind;
@@ -37,6 +38,14 @@ impl WatchedItems {
         let watchers = self.table[index].audience.everyone();
         self.counters.generics_out.add(watchers.len() as u64);
         let service = self.table[index].key.service;
+        let (watchers, aliased) = match msg.key.filter(|_| !self.composed.is_empty()) {
+            Some(_) => self.by_alias(&watchers),
+            None => (watchers, Vec::new()),
+        };
+        for (alias, watchers) in aliased {
+            let msg = GenericMsg { key: Some(alias.key.as_key().to_key()), ..msg };
+            sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
+        }
         match msg.key.filter(|key| key.service_id.is_some_and(|id| id != service)) {
             None => sink.fan_out(&watchers, body),
             Some(key) => {
@@ -255,7 +264,8 @@ impl WatchedItems {
         let watchers = if is_bad { audience.everyone() } else { audience.everyone_with_image() };
         self.counters.statuses_out.add(watchers.len() as u64);
         let service = self.table[index].key.service;
-        sink.fan_out(&watchers, self.in_service(service, body));
+        self.fan_out_status(service, &watchers, body, sink);
+        self.look_composed(now, index, sink);
         Ok(())
     }
 
@@ -338,6 +348,7 @@ impl WatchedItems {
         }
         self.table[index].audience = audience;
         serve_newcomers(self, now, index, sink);
+        self.look_composed(now, index, sink);
     }
 
     /// Sends the image that ends an item to everybody; item and streams are gone then.

@@ -72,7 +72,12 @@ impl<'a> Inspection<'a> {
         let mut ids = known
             .filter(|(_, known)| service.is_none_or(|service| *known.definition.info.name == *service))
             .map(|(id, _)| *id);
-        ids.find_map(|id| self.info_of(self.0.items.find(crate::ItemKey::named(id, domain, name))?))
+        ids.find_map(|id| {
+            let (items, key) = (&self.0.items, crate::ItemKey::named(id, domain, name));
+            // One of a composed service is shown as the member's item that it is bound to.
+            let bound = items.composed.find(key).map(|place| items.composed.table[place].bound.index);
+            self.info_of(bound.or_else(|| items.find(key))?)
+        })
     }
 
     /// How many streams watch an item.

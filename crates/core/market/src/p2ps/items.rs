@@ -3,7 +3,7 @@
 //! What clients ask for is taken apart above it ([`super::PointToPoint`]), and what source distributors say in
 //! [`super::instances`]; nothing here depends on these.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use counters::table::PointToPoint as Counters;
@@ -14,11 +14,13 @@ use super::audience::{Form, FormRoom, Group, Unusable};
 use super::base::{ServerConfig, Watcher};
 use super::client::ClosedStream;
 use super::client_table::{Clients, Lacked};
+use super::composed::{Alias, Composed};
 use super::conversations::Conversations;
 use super::item::Item;
 use super::ledger::{Fate, Ledger};
 use super::life::Phase;
 use super::merge::{Following, SideNo};
+use super::moves::Moves;
 use super::queue::Requests;
 use super::recall::KeptImages;
 use super::service::Service;
@@ -31,7 +33,7 @@ use crate::busiest::Busiest;
 use crate::cached::{Conflated, Scratch};
 use crate::encoding::Encoding;
 use crate::image::FieldRules;
-use crate::key::ItemKey;
+use crate::key::{ItemKey, OwnedKey};
 use crate::key_index::KeyIndex;
 use crate::table::Table;
 
@@ -42,6 +44,8 @@ pub(super) struct WatchedItems {
     pub(super) clients: Clients,
     pub(super) conversations: Conversations,
     pub(super) table: Table<Item>,
+    /// Items that clients know by other keys.
+    pub(super) composed: Composed,
     index: KeyIndex,
     pub(super) busiest: Busiest,
     next_serial: u64,
@@ -67,9 +71,12 @@ impl WatchedItems {
         rules: FieldRules,
         counters: &Arc<Counters>,
     ) -> WatchedItems {
+        let mut sources = Sources::new(Arc::clone(counters));
+        let interval_of = |name: &str| config.service_interval(name);
         WatchedItems {
             config: Arc::clone(config),
-            sources: Sources::new(Arc::clone(counters)),
+            composed: Composed::new(&config.composed, interval_of, |name| sources.reserve(name)),
+            sources,
             clients: Clients::new(Arc::clone(config), Arc::clone(counters)),
             conversations: Conversations::new(Arc::clone(counters)),
             table: Table::default(),
@@ -274,7 +281,7 @@ impl WatchedItems {
         let state = State::new(StreamState::ClosedRecover, DataState::Suspect).because(code, text);
         let status = self.closing_status(key.as_key(), state);
         self.counters.statuses_out.add(watchers.len() as u64);
-        sink.fan_out(&watchers, &status);
+        self.fan_out_status(key.service, &watchers, &status, sink);
         for watcher in watchers {
             self.forget_stream(watcher);
         }
@@ -295,17 +302,18 @@ impl WatchedItems {
     /// The item is closed upstream: its streams end with that status.
     pub(super) fn on_closed(&mut self, now: Nanos, index: usize, status: &[u8], sink: &mut impl ServerSink) {
         self.send_pending(now, index, sink);
+        self.refuse_composed(now, index, sink);
         let item = self.remove(index);
         let watchers = item.audience.everyone();
         self.counters.statuses_out.add(watchers.len() as u64);
         let is_closing = StatusMsg::parse(status)
             .is_ok_and(|s| s.state.is_some_and(|state| state.stream != StreamState::Open));
         if is_closing {
-            sink.fan_out(&watchers, self.in_service(item.key.service, status));
+            self.fan_out_status(item.key.service, &watchers, status, sink);
         } else {
             let state = State::new(StreamState::ClosedRecover, DataState::Suspect);
             let bytes = self.closing_status(item.key.as_key(), state);
-            sink.fan_out(&watchers, &bytes);
+            self.fan_out_status(item.key.service, &watchers, &bytes, sink);
         }
         for watcher in watchers {
             self.forget_stream(watcher);
@@ -410,6 +418,9 @@ impl WatchedItems {
         item.cached.suspect(code, text);
         self.count_suspect(index);
         let is_lost = self.is_lost(index);
+        if is_lost {
+            self.rescue_composed(now, index, sink);
+        }
         let closing = self.table[index].audience.take_closing(is_lost);
         self.close_streams(now, index, closing, (code, text), sink);
         if is_news {
@@ -443,6 +454,7 @@ impl WatchedItems {
             closed.conversation.map(|number| self.conversations.end(number));
             self.clients.count_watchers(-1);
             self.settle_closed(&closed);
+            self.leave_composed(&closed.stream.form);
         }
     }
 
@@ -530,6 +542,65 @@ impl WatchedItems {
         if before != now {
             before.map(gauge).iter().for_each(|gauge| gauge.set(gauge.get().saturating_sub(1)));
             now.map(gauge).iter().for_each(|gauge| gauge.set(gauge.get() + 1));
+        }
+    }
+}
+
+/// Streams of composed services.
+impl WatchedItems {
+    /// A stream in this form is closed.
+    pub(super) fn leave_composed(&mut self, form: &Form) {
+        let Some(alias) = &form.alias else { return };
+        let Some(item) = self.composed.item_of(alias) else { return };
+        item.streams = item.streams.saturating_sub(1);
+        if item.streams == 0 {
+            self.composed.remove(alias.place);
+            self.counters.composed_items.set(self.composed.table.len() as u64);
+        }
+    }
+
+    /// The key by which a stream was asked for, of an item.
+    pub(super) fn key_for(&self, index: usize, watcher: Watcher) -> OwnedKey {
+        let key = self.table[index].key.as_key();
+        let stream = self.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
+        stream.map_or(key, |stream| stream.form.shown_key(key)).to_owned()
+    }
+
+    /// Streams by the alias that they have, if they have one.
+    pub(super) fn by_alias(&self, watchers: &[Watcher]) -> (Vec<Watcher>, Vec<(Arc<Alias>, Vec<Watcher>)>) {
+        let (mut own, mut others) = (Vec::new(), BTreeMap::<usize, (Arc<Alias>, Vec<Watcher>)>::new());
+        for &watcher in watchers {
+            let client = self.clients.get(watcher.client);
+            let stream = client.and_then(|client| client.streams.get(&watcher.stream_id));
+            match stream.and_then(|stream| stream.form.alias.as_ref()) {
+                None => own.push(watcher),
+                Some(alias) => {
+                    let entry = others.entry(alias.place);
+                    entry.or_insert_with(|| (Arc::clone(alias), Vec::new())).1.push(watcher);
+                }
+            }
+        }
+        (own, others.into_values().collect())
+    }
+
+    /// Sends a status about an item of a service to streams of it, each with the key that it was asked for by.
+    pub(super) fn fan_out_status(
+        &mut self,
+        service: u16,
+        watchers: &[Watcher],
+        status: &[u8],
+        sink: &mut impl ServerSink,
+    ) {
+        let parsed = StatusMsg::parse(status).ok().filter(|msg| msg.key.is_some());
+        let Some(msg) = parsed.filter(|_| !self.composed.is_empty()) else {
+            return sink.fan_out(watchers, self.in_service(service, status));
+        };
+        let (own, aliased) = self.by_alias(watchers);
+        sink.fan_out(&own, self.in_service(service, status));
+        for (alias, watchers) in aliased {
+            let key: Option<Key<'_>> = Some(alias.key.as_key().to_key());
+            let msg = StatusMsg { key, ..msg };
+            sink.fan_out(&watchers, self.encoding.encode(|w| msg.encode(w)));
         }
     }
 }

@@ -9,6 +9,8 @@
 //! - A client that reads too slowly gets the newest values when it has room, a stream that asks for conflated data once
 //!   in its interval; nothing else is left out or comes out of order.
 //! - A post that wants an acknowledgement gets one, if only a refusal for want of an answer.
+//! - A stream of a composed service goes on from another member with a refresh, never with updates behind another
+//!   one's image (`composed`).
 //! - A gap that the carrier cannot close makes exactly the items concerned suspect, and their images are
 //!   fetched again.
 //! - Clients see one id of a service, whatever ids the instances give it.
@@ -26,6 +28,8 @@ mod cleanups;
 mod client;
 mod client_table;
 mod clients;
+mod composed;
+mod composing;
 mod continuations;
 mod conversations;
 mod directory;
@@ -46,6 +50,7 @@ mod ledger;
 mod life;
 mod login;
 mod merge;
+mod moves;
 mod notices;
 mod paced;
 mod pair;
@@ -78,6 +83,7 @@ pub use self::base::{
     Watcher,
 };
 pub use self::client::{ClientInfo, ClientProfile};
+pub use self::composed::{AliasTarget, ComposedMember, ComposedService};
 pub use self::ending::Parting;
 pub use self::inspection::{Inspection, ItemInfo, ServiceInfo};
 pub use self::ledger::{ClientLedger, LostRange, ServiceLedger, StreamCounts, StreamLedger, TakenLedger};
@@ -173,6 +179,7 @@ impl PointToPoint {
                 .min(self.items.sources.next_gap_check())
                 .min(self.instances.report_losses_at);
         }
+        composing::check_composed(&mut self.items, now, sink);
         self.items.check_requests(now, sink);
         kept::check(&mut self.items, now, sink);
         hot::check_sides(&mut self.items, now, sink);
@@ -204,6 +211,7 @@ impl PointToPoint {
             ])
             .chain([self.instances.next_release(), self.items.busiest.next_wakeup()])
             .chain([kept::next_wakeup(&self.items), hot::next_side_check(&self.items)])
+            .chain([composing::next_composed_check(&self.items)])
             .min()
             .unwrap_or(Nanos::NEVER)
     }

@@ -72,6 +72,13 @@ pub enum ServerNotice<'a> {
         /// The instance.
         instance: u64,
     },
+    /// A service of an instance is not taken: a composed service has its name.
+    Shadowed {
+        /// Its name.
+        service: &'a str,
+        /// The instance.
+        instance: u64,
+    },
     /// Messages of a service's stream will never come, in some gaps since that was reported last.
     Lost {
         /// The service.
@@ -122,6 +129,11 @@ impl fmt::Display for ServerNotice<'_> {
                 "service {service:?} of instance {instance:016x} is not taken: its name of {} bytes, \
                  1 to {SERVICE_NAME_BYTES_MAX} without a zero are allowed, cannot be that of a topic",
                 service.len()
+            ),
+            ServerNotice::Shadowed { service, instance } => write!(
+                f,
+                "service {service:?} of instance {instance:016x} is not taken: a composed service of this server has \
+                 its name; give one of the two another name"
             ),
             ServerNotice::Lost { service, instance, gaps, messages } => write!(
                 f,

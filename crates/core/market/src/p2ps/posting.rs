@@ -2,13 +2,15 @@
 
 use rdm::post;
 use rdm::post::{Post, PostTarget};
-use rwf::{Domain, GenericMsg, NakCode, PostMsg};
+use rwf::{Domain, GenericMsg, Key, NakCode, PostMsg};
 use units::Nanos;
 
 use super::PointToPoint;
 use super::base::{ClientId, Watcher};
+use super::composing;
 use super::conversations::Private;
 use super::instance::send_to_instance;
+use super::items::WatchedItems;
 use super::posts::PostRefusal;
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
@@ -20,6 +22,8 @@ struct Route {
     conversation: u64,
     /// The item; without a name it is off stream. `None` for a private stream.
     item: Option<OwnedKey>,
+    /// The key of the item at the member, if the client knows it by that of a composed service.
+    renamed: Option<OwnedKey>,
 }
 
 impl Route {
@@ -29,6 +33,11 @@ impl Route {
             Some(item) => LinkUp::ClientMessage { conversation, key: item.as_key(), message },
             None => LinkUp::PrivateMessage { conversation, message },
         }
+    }
+
+    /// The key of a client's message as the provider is to see it.
+    fn key<'k>(&'k self, said: Key<'k>) -> Key<'k> {
+        self.renamed.as_ref().map_or(said, |key| key.as_key().to_key())
     }
 }
 
@@ -66,10 +75,12 @@ impl PointToPoint {
         let route = match post.target(login_stream).map_err(refused)? {
             PostTarget::OnStream { .. } => self.route(watcher)?,
             PostTarget::OffStream(item) => {
-                let instance = self.items.sources.active_instance(item.service_id)?;
+                let renamed = posted_at_member(&self.items, &item, msg)?;
+                let service = renamed.as_ref().map_or(item.service_id, |key| key.service);
+                let instance = self.items.sources.active_instance(service)?;
                 let conversation = self.off_stream_conversation(watcher)?;
-                let about = ItemKey::named(item.service_id, msg.domain, b"");
-                Route { instance, conversation, item: Some(about.to_owned()) }
+                let about = ItemKey::named(service, msg.domain, b"");
+                Route { instance, conversation, item: Some(about.to_owned()), renamed }
             }
         };
         if let Some(post_id) = msg.post_id.filter(|_| msg.ack) {
@@ -80,8 +91,8 @@ impl PointToPoint {
             let to = (route.instance, route.item.is_none());
             self.items.conversations.posts.add((route.conversation, post_id), to, msg, until);
         }
-        let filled =
-            PostMsg { post_user_info: self.items.clients.user_info(client, msg.post_user_info), ..*msg };
+        let post_user_info = self.items.clients.user_info(client, msg.post_user_info);
+        let filled = PostMsg { post_user_info, key: msg.key.map(|key| route.key(key)), ..*msg };
         let message = route.message(self.encoding.encode(|w| filled.encode(w)));
         send_to_instance(&self.items.sources.instances, route.instance, message, sink);
         self.counters.posts_outstanding.set(self.items.conversations.posts.len() as u64);
@@ -99,6 +110,11 @@ impl PointToPoint {
         match self.route(Watcher { client, stream_id: msg.stream_id }) {
             Ok(route) => {
                 self.counters.generics_in.inc();
+                let renamed = msg.key.filter(|_| route.renamed.is_some()).map(|key| route.key(key));
+                let bytes = match renamed {
+                    None => bytes,
+                    Some(_) => self.encoding.encode(|w| GenericMsg { key: renamed, ..*msg }.encode(w)),
+                };
                 send_to_instance(&self.items.sources.instances, route.instance, route.message(bytes), sink);
             }
             Err(_) => self.counters.client_messages_refused.inc(),
@@ -112,13 +128,14 @@ impl PointToPoint {
         if let Some(&conversation) = client.private.get(&watcher.stream_id) {
             let private = self.items.conversations.known.get(&conversation).and_then(|c| c.private);
             let instance = private.ok_or_else(not_open)?.instance;
-            return Ok(Route { instance, conversation, item: None });
+            return Ok(Route { instance, conversation, item: None, renamed: None });
         }
         let stream = client.streams.get(&watcher.stream_id).ok_or_else(not_open)?;
         let conversation =
             client.seldom().and_then(|seldom| seldom.conversations.get(&watcher.stream_id)).copied();
         let item = self.items.table.get(stream.index()).filter(|item| stream.is_of(item));
         let item = item.ok_or_else(not_open)?.key.clone();
+        let renamed = stream.form.alias.is_some().then(|| item.clone());
         let instance = self.items.sources.active_instance(item.service)?;
         let conversation = conversation.unwrap_or_else(|| {
             let number = self.items.conversations.begin(watcher, None);
@@ -126,7 +143,7 @@ impl PointToPoint {
             client.map(|client| client.seldom_mut().conversations.insert(watcher.stream_id, number));
             number
         });
-        Ok(Route { instance, conversation, item: Some(item) })
+        Ok(Route { instance, conversation, item: Some(item), renamed })
     }
 
     /// The conversation of a client's login stream.
@@ -167,4 +184,20 @@ impl PointToPoint {
         send_to_instance(&self.items.sources.instances, instance, msg, sink);
         Ok(())
     }
+}
+
+/// The key at a member of an item of a composed service that is posted to off stream; `None` for one of another service.
+fn posted_at_member(
+    items: &WatchedItems,
+    item: &rdm::item::ItemKey<'_>,
+    msg: &PostMsg<'_>,
+) -> Result<Option<OwnedKey>, PostRefusal> {
+    if items.composed.service_of(item.service_id).is_none() {
+        return Ok(None);
+    }
+    let bad = || (NakCode::INVALID_CONTENT, "the item's key has attributes that are too long".into());
+    let key = ItemKey::of(item.service_id, msg.domain, &Key::from(*item)).map_err(|_| bad())?;
+    let down =
+        || (NakCode::SOURCE_DOWN, "no member of the composed service that may have the item is up".into());
+    composing::member_key(items, key).ok_or_else(down).map(Some)
 }

@@ -11,12 +11,16 @@ use super::PointToPoint;
 use super::audience::{Form, Newcomer};
 use super::base::{ClientClass, ClientId, Watcher};
 use super::client::Client;
+use super::composing;
 use super::sink::ServerSink;
 use crate::key::ItemKey;
 use crate::view::View;
 
 /// [`crate::KEY_ATTRIBUTES_BYTES_MAX`] in words.
 const ATTRIBUTES_TOO_LONG: &str = "the attributes of an item's key are longer than 4096 bytes";
+
+/// What clients get that want a private stream of a composed service.
+const PRIVATE_COMPOSED: &str = "a composed service has no private streams: ask one of its members";
 
 /// What a stream is open for.
 enum OpenAs<'a> {
@@ -68,6 +72,7 @@ impl PointToPoint {
             on_suspect: login.map(|login| login.on_suspect).unwrap_or_default(),
             interval_ms: 0,
             quality_ms: 0,
+            alias: None,
         };
         self.forms.share(form)
     }
@@ -82,29 +87,36 @@ impl PointToPoint {
         service_id: u16,
         form: &Arc<Form>,
     ) -> Arc<Form> {
+        let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
+        let alias = open.and_then(|stream| stream.form.alias.clone());
         if form.is_snapshot {
-            return Arc::clone(form);
+            return match alias {
+                None => Arc::clone(form),
+                Some(_) => self.forms.share(Form { alias, ..Form::clone(form) }),
+            };
         }
         let of_class = self.class(watcher.client).map_or(0, |class| class.interval_ms);
         let range = request.qos_range();
-        let open = self.items.clients.get(watcher.client).and_then(|c| c.streams.get(&watcher.stream_id));
         let service = self.items.sources.services.get(&service_id).map(|service| &service.definition.info);
         let quality_ms = match (open, range) {
             (Some(stream), None) => stream.form.quality_ms,
             _ => self.config.interval_of(service.and_then(|info| info.best_qos(range))),
         };
         let of_service = service.map_or(0, |info| self.config.service_interval(&info.name));
-        let interval_ms = of_class.max(quality_ms).max(of_service);
-        if (interval_ms, quality_ms) == (form.interval_ms, form.quality_ms) {
+        let composed = self.items.composed.service_of(service_id);
+        let of_members = composed.map_or(0, |at| self.items.composed.services[at].interval_ms);
+        let interval_ms = of_class.max(quality_ms).max(of_service).max(of_members);
+        if (interval_ms, quality_ms, &alias) == (form.interval_ms, form.quality_ms, &form.alias) {
             return Arc::clone(form);
         }
-        self.forms.share(Form { interval_ms, quality_ms, ..Form::clone(form) })
+        self.forms.share(Form { interval_ms, quality_ms, alias, ..Form::clone(form) })
     }
 
     /// The id of the service that an open stream is of.
     pub(super) fn service_of(&self, watcher: Watcher) -> Option<u16> {
         let stream = self.items.clients.get(watcher.client)?.streams.get(&watcher.stream_id)?;
-        Some(self.items.table.get(stream.index())?.key.service)
+        let item = self.items.table.get(stream.index())?;
+        Some(stream.form.shown_key(item.key.as_key()).service)
     }
 
     /// The class of a client's user.
@@ -128,9 +140,13 @@ impl PointToPoint {
             Ok(_) if self.has_stream(client, request.stream_id) => {
                 self.items.reissue(now, watcher, &form, (request.pause, request.no_refresh), sink);
             }
-            Ok(key) => {
-                let is_paused = request.pause;
-                self.items.watch(now, key, Newcomer { watcher, form, is_paused, is_due: false }, sink);
+            Ok(wanted) => {
+                let newcomer = Newcomer { watcher, form, is_paused: request.pause, is_due: false };
+                if self.items.composed.service_of(wanted.service).is_none() {
+                    self.items.watch(now, wanted, newcomer, sink);
+                } else if let Err(state) = watch_composed(self, now, wanted, newcomer, sink) {
+                    self.refuse_item(now, watcher, request, Key::from(*key), state, sink);
+                }
             }
             Err(state) => self.refuse_item(now, watcher, request, Key::from(*key), state, sink),
         }
@@ -148,6 +164,10 @@ impl PointToPoint {
     ) {
         let watcher = Watcher { client, stream_id: request.stream_id };
         let result = self.admit(client, request, key, 0).and_then(|_| {
+            if self.items.composed.service_of(key.service_id).is_some() {
+                let state = State::new(StreamState::Closed, DataState::Suspect);
+                return Err(state.because(StateCode::USAGE_ERROR, PRIVATE_COMPOSED));
+            }
             let private = (key.service_id, request.domain, request.streaming);
             self.on_private_request(watcher, private, bytes, sink).map_err(|text| {
                 State::new(StreamState::ClosedRecover, DataState::Suspect).because(StateCode::NONE, text)
@@ -219,13 +239,13 @@ impl PointToPoint {
     }
 
     /// What a client's stream is open for.
-    fn open_as<'s>(&'s self, client: &Client, stream_id: i32) -> Option<OpenAs<'s>> {
+    fn open_as<'s>(&'s self, client: &'s Client, stream_id: i32) -> Option<OpenAs<'s>> {
         if client.private.contains_key(&stream_id) {
             return Some(OpenAs::Private);
         }
         let stream = client.streams.get(&stream_id)?;
         let item = self.items.table.get(stream.index()).filter(|item| stream.is_of(item))?;
-        Some(OpenAs::Item(item.key.as_key()))
+        Some(OpenAs::Item(stream.form.shown_key(item.key.as_key())))
     }
 }
 
@@ -333,4 +353,20 @@ impl PointToPoint {
         let ack = AckMsg { ack_id: stream_id as u32, ..AckMsg::new(domain, stream_id, DataType::NO_DATA) };
         sink.send(client, self.encoding.encode(|w| ack.encode(w)));
     }
+}
+
+/// Opens a stream of an item of a composed service.
+fn watch_composed(
+    core: &mut PointToPoint,
+    now: Nanos,
+    key: ItemKey<'_>,
+    newcomer: Newcomer,
+    sink: &mut impl ServerSink,
+) -> Result<(), State<'static>> {
+    let (alias, target) = composing::compose(&mut core.items, key, sink)?;
+    let alias = Some(alias);
+    let form = core.forms.share(Form { alias, ..Form::clone(&newcomer.form) });
+    form.alias.iter().for_each(|alias| composing::join_composed(&mut core.items, alias));
+    core.items.watch(now, target.as_key(), Newcomer { form, ..newcomer }, sink);
+    Ok(())
 }

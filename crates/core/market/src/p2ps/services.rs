@@ -5,6 +5,7 @@ use std::time::Duration;
 use rwf::{DataState, DecodeError, StatusMsg};
 use units::Nanos;
 
+use super::composing;
 use super::hot;
 use super::items::WatchedItems;
 use super::merge::SideNo;
@@ -44,6 +45,7 @@ impl WatchedItems {
         {
             self.activate(now, id, active, sink);
         }
+        composing::tell_compositions(self, now, id, sink);
     }
 
     fn activate(&mut self, now: Nanos, id: u16, active: Active, sink: &mut impl ServerSink) {
@@ -142,11 +144,12 @@ impl WatchedItems {
             stream.deactivate();
         }
         hot::leave_sides(self, id);
+        composing::tell_compositions(self, now, id, sink);
         self.sweep(now, id, What::Close, sink);
     }
 
     /// The items of a service that nobody offers are closed: it is gone.
-    pub(super) fn withdraw_service(&mut self, id: u16, sink: &mut impl ServerSink) {
+    pub(super) fn withdraw_service(&mut self, now: Nanos, id: u16, sink: &mut impl ServerSink) {
         if let Some(gone) = self.sources.services.remove(&id) {
             self.sources.pairs_due.remove(&id);
             for source in gone.sources {
@@ -159,6 +162,7 @@ impl WatchedItems {
             sink.unsubscribe(&gone.definition.info.name);
             self.counters.services.set(self.sources.services.len() as u64);
             self.publish_service_removed(id, sink);
+            composing::on_member_changed(self, now, id, &gone.definition.info.name, sink);
         }
     }
 }

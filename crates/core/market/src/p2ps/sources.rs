@@ -27,6 +27,8 @@ pub(super) struct Sources {
     /// By id.
     pub(super) services: BTreeMap<u16, Service>,
     service_ids: ServiceIds,
+    /// The names of composed services with their ids: no instance offers a service of such a name here.
+    composed: BTreeMap<String, u16>,
     /// Nothing is due for any service before: so that not all of them are asked at each turn.
     pub(super) services_due_at: Nanos,
     /// Hot services of whose pairs something is to be done, now or at a time: the others cost nothing in a turn.
@@ -64,6 +66,7 @@ impl Sources {
         Sources {
             services: BTreeMap::new(),
             service_ids: ServiceIds::default(),
+            composed: BTreeMap::new(),
             services_due_at: Nanos::NEVER,
             pairs_due: BTreeSet::new(),
             streams_due_at: Nanos::NEVER,
@@ -135,6 +138,13 @@ impl Sources {
                 }
                 continue;
             }
+            if self.composed.contains_key(&definition.info.name) {
+                self.counters.services_shadowed.inc();
+                if self.ration.take(now).is_some() {
+                    sink.notice(&ServerNotice::Shadowed { service: &definition.info.name, instance });
+                }
+                continue;
+            }
             let Some(ours) = self.service_ids.of(&definition.info.name, theirs) else {
                 self.counters.messages_refused.inc();
                 continue;
@@ -152,9 +162,28 @@ impl Sources {
             ids.theirs.insert(ours, theirs);
             offers.insert(ours, definition);
         }
-        let services = &self.services;
-        self.service_ids.forget_unused(|id| services.contains_key(&id) || offers.contains_key(&id));
+        let (services, composed) = (&self.services, &self.composed);
+        let is_used = |id| {
+            services.contains_key(&id)
+                || offers.contains_key(&id)
+                || composed.values().any(|known| *known == id)
+        };
+        self.service_ids.forget_unused(is_used);
         (offers, ids)
+    }
+
+    /// The id of a composed service: the highest one that is free.
+    pub(super) fn reserve(&mut self, name: &str) -> Option<u16> {
+        let id = self.service_ids.of(name, u16::MAX)?;
+        self.composed.insert(name.to_owned(), id);
+        Some(id)
+    }
+
+    /// Whether a service is up: an instance offers it, and its provider is there.
+    pub(super) fn is_up(&self, id: u16) -> bool {
+        let service = self.services.get(&id);
+        service
+            .is_some_and(|known| known.active.is_some() && known.definition.state.up && !known.is_withdrawn)
     }
 
     /// Tells an instance that a stream of its is not followed any more.

@@ -114,10 +114,10 @@ impl WatchedItems {
         let closing = self.table[index].audience.take_closing(false);
         self.close_streams(now, index, closing, (state.code, &state.text_lossy()), sink);
         if self.table[index].audience.newcomer(watcher).is_some() {
-            let key = self.table[index].key.as_key();
+            let key = self.key_for(index, watcher);
             let msg = StatusMsg {
                 state: Some(state),
-                key: Some(key.to_key()),
+                key: Some(key.as_key().to_key()),
                 ..StatusMsg::new(key.domain, 0, DataType::NO_DATA)
             };
             self.counters.statuses_out.inc();
@@ -139,7 +139,7 @@ impl WatchedItems {
             self.close_streams(now, index, closing, (StateCode::NONE, text), sink);
             return;
         }
-        let key = self.table[index].key.clone();
+        let key = self.key_for(index, watcher);
         let reply = Reply {
             domain: key.domain,
             stream_id: watcher.stream_id,
@@ -167,6 +167,7 @@ impl WatchedItems {
     /// A client has left an item; after the last one it lingers.
     pub(super) fn unwatch(&mut self, now: Nanos, closed: &ClosedStream, watcher: Watcher) {
         let stream = &closed.stream;
+        self.leave_composed(&stream.form);
         let Some(item) = self.table.get_mut(stream.index()).filter(|item| stream.is_of(item)) else {
             return;
         };

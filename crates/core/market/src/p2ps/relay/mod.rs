@@ -65,6 +65,7 @@ const WHOLE: Form = Form {
     is_snapshot: false,
     on_suspect: OnSuspect::Report,
     interval_ms: 0,
+    alias: None,
 };
 
 /// The state of a relay.
@@ -94,7 +95,7 @@ impl Relay {
         counters: Arc<Counters>,
     ) -> Relay {
         let (heartbeat, post_timeout) = (config.silence_timeout / 4, config.post_timeout);
-        // Items linger at the shards. Qualities and classes are the shards' to offer.
+        // Items linger at the shards. Qualities, classes and composed services are the shards' to offer.
         let config = ServerConfig {
             item_linger: Duration::ZERO,
             conflated_intervals_ms: Vec::new(),
@@ -104,6 +105,7 @@ impl Relay {
             // Shards have nobody else to ask.
             kept_images_max: None,
             uncached: ServiceNames::default(),
+            composed: Vec::new(),
             ..config
         };
         Relay {

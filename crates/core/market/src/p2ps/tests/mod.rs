@@ -1,6 +1,7 @@
 mod batches;
 mod cleanups;
 mod clients;
+mod composed;
 mod conflated;
 mod continuations;
 mod conversations;
@@ -75,6 +76,9 @@ impl PointToPoint {
         let config = Arc::new(config);
         self.items.cleanups.set_per_turn(config.cleanups_per_turn);
         self.items.kept.set_max(config.kept_images_max);
+        let (interval_of, sources) = (|name: &str| config.service_interval(name), &mut self.items.sources);
+        let id_of = |name: &str| sources.reserve(name);
+        self.items.composed = super::composed::Composed::new(&config.composed, interval_of, id_of);
         self.items.clients.config = Arc::clone(&config);
         self.items.config = Arc::clone(&config);
         self.instances.config = Arc::clone(&config);
@@ -84,7 +88,19 @@ impl PointToPoint {
 
 /// What a server has decided, in words.
 #[derive(Default)]
-struct Log(Vec<String>, Option<usize>, BTreeSet<ClientId>, BTreeSet<ClientId>);
+struct Log(Vec<String>, Option<usize>, BTreeSet<ClientId>, BTreeSet<ClientId>, Option<Vec<String>>);
+
+impl Log {
+    /// Notes the key of a message to clients, if it has one and the fifth field is there.
+    fn note_key(&mut self, msg: &[u8]) {
+        let Some(keys) = &mut self.4 else { return };
+        let msg = Msg::parse(msg).expect("an RWF message");
+        if let Some(key) = msg.key() {
+            let name = key.name.map(|name| String::from_utf8_lossy(name).into_owned());
+            keys.push(format!("{}/{}", key.service_id.unwrap_or_default(), name.unwrap_or_default()));
+        }
+    }
+}
 
 fn class(message: &[u8]) -> String {
     format!("{:?}", rwf::peek(message).expect("an RWF message").class).to_lowercase()
@@ -132,6 +148,7 @@ impl ServerSink for Log {
         self.0.push("end of stamped".to_owned());
     }
     fn send(&mut self, client: ClientId, msg: &[u8]) {
+        self.note_key(msg);
         let stream = Msg::parse(msg).expect("an RWF message").stream_id();
         self.0.push(format!("{}/{stream}: {}", client.0, describe(msg)));
     }
@@ -139,6 +156,7 @@ impl ServerSink for Log {
         if watchers.is_empty() {
             return;
         }
+        self.note_key(msg);
         let to: Vec<_> = watchers.iter().map(|w| format!("{}/{}", w.client.0, w.stream_id)).collect();
         self.0.push(format!("{}: {}", to.join(","), describe(msg)));
     }

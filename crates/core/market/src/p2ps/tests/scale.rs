@@ -71,7 +71,7 @@ fn work(count: u16) -> [usize; 4] {
         bench.core.report_progress(bench.now, &mut bench.log);
         assert_eq!(bench.took(), ["77: progress [(3, 5), (7, 5)]"]);
     });
-    let withdrawn = bench.looks(|bench| bench.core.items.withdraw_service(5, &mut bench.log));
+    let withdrawn = bench.looks(|bench| bench.core.items.withdraw_service(bench.now, 5, &mut bench.log));
     assert!(bench.core.items.sources.all[Bench::source_of(5).0 as usize].is_none());
     [ends, found, reported, withdrawn]
 }
