@@ -16,6 +16,7 @@ use super::base::{ServerConfig, SourceId, Topic};
 use super::conversations::{as_private, unwanted};
 use super::instance::{FORGET_AFTER, Instance, LINK_TIMEOUT, Link, Renumbering};
 use super::items::WatchedItems;
+use super::lapses;
 use super::life::Phase;
 use super::notices::{ServerNotice, UpstreamError};
 use super::service::Service;
@@ -393,7 +394,8 @@ impl Instances {
                 items.on_item_message(now, index, msg.sequence, msg.kind, msg.body, sink);
             }
             (Kind::ServiceStatus, _) => {
-                items.on_service_status(now, service, (None, msg), sink).map_err(UpstreamError::Payload)?;
+                lapses::on_service_status(items, now, service, (None, msg), sink)
+                    .map_err(UpstreamError::Payload)?;
             }
             (Kind::Open | Kind::OpenInFull, _) => {
                 let key = msg.opened(service).map_err(UpstreamError::Malformed)?;
@@ -402,7 +404,7 @@ impl Instances {
                 {
                     items.bind(index, msg.item);
                     if msg.is_anew().map_err(UpstreamError::Malformed)? {
-                        items.on_opened_anew(now, index, msg.sequence, sink);
+                        lapses::on_opened_anew(items, now, index, msg.sequence, sink);
                     }
                 }
             }

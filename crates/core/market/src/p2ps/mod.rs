@@ -46,6 +46,7 @@ mod instances;
 mod item;
 mod items;
 mod kept;
+mod lapses;
 mod ledger;
 mod life;
 mod login;

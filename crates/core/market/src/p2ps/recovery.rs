@@ -20,9 +20,6 @@ use crate::backbone::LinkUp;
 /// An item whose image is on its way is looked at again after this at least, when nobody watches it.
 const LOOKS_AGAIN: Duration = Duration::from_millis(100);
 
-/// What clients get of an item that the instance had stopped to send for a while.
-const OPENED_ANEW: &str = "the source distributor had stopped to send the item for a while";
-
 /// What clients get of an item that an instance of the first version would take for another.
 const KEY_UNKNOWN: State<'static> = State::new(StreamState::Closed, DataState::Suspect).because(
     StateCode::NOT_FOUND,
@@ -156,29 +153,6 @@ impl WatchedItems {
             kept::begin_again(self, index);
             self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
             self.enqueue(index);
-        }
-    }
-
-    /// The instance sends an item's messages from here on, and has not before: it had lost the link of this server, or the
-    /// image here has answered an earlier request. What is older lacks something.
-    pub(super) fn on_opened_anew(
-        &mut self,
-        now: Nanos,
-        index: usize,
-        sequence: u64,
-        sink: &mut impl ServerSink,
-    ) {
-        if units::planted(units::Bug::TakesOldAnswers) {
-            return;
-        }
-        let life = &mut self.table[index].life;
-        match life.image_after() {
-            Some(after) if after >= sequence => {}
-            Some(_) => {
-                self.resynchronise(now, index, (sequence, OPENED_ANEW), sink);
-                self.send_requests(now, sink);
-            }
-            None => life.note(sequence),
         }
     }
 

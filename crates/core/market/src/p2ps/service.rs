@@ -1,6 +1,7 @@
 //! A service, and what is to be done with its items.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 
 use rdm::directory::Service as Definition;
 use units::Nanos;
@@ -10,6 +11,11 @@ use super::ledger::AccountId;
 use super::merge::SideNo;
 use super::pair::{Active, Pair};
 use crate::places::Places;
+
+/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
+/// most of them good; the others may have had theirs before the directory told that the service was down,
+/// since topics are not ordered against each other.
+pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// One thing to be done with each item that a service has now.
 #[derive(Clone, Copy, Debug)]

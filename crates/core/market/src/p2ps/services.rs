@@ -1,24 +1,14 @@
 //! Services: which instance each comes from, and what that means for its items.
 
-use std::time::Duration;
-
-use rwf::{DataState, DecodeError, StatusMsg};
 use units::Nanos;
 
 use super::composing;
 use super::hot;
 use super::items::WatchedItems;
-use super::merge::SideNo;
 use super::pair::Active;
-use super::service::What;
+use super::service::{RECHECK_AFTER, What};
 use super::sink::ServerSink;
 use super::sources::Source;
-use crate::backbone::StreamMsg;
-
-/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
-/// most of them good; the others may have had theirs before the directory told that the service was down,
-/// since topics are not ordered against each other.
-const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 impl WatchedItems {
     /// Decides which instance a service comes from, and what follows for its items and for what clients see
@@ -93,29 +83,6 @@ impl WatchedItems {
         if self.sources.services[&id].definition != definition {
             self.publish_service_changed(id, &definition, sink);
         }
-    }
-
-    /// The stream of a service, or of a side of it, says what all its items are from here on.
-    pub(super) fn on_service_status(
-        &mut self,
-        now: Nanos,
-        id: u16,
-        (side, msg): (Option<SideNo>, &StreamMsg<'_>),
-        sink: &mut impl ServerSink,
-    ) -> Result<(), DecodeError> {
-        let state = StatusMsg::parse(msg.body)?.state;
-        let Some(service) = self.sources.services.get_mut(&id) else { return Ok(()) };
-        if state.is_some_and(|state| state.data == DataState::Suspect) {
-            // The directory may have told already that it is up again.
-            service.recheck_at = now + RECHECK_AFTER;
-            self.sources.services_due_at = self.sources.services_due_at.min(service.recheck_at);
-            let what = match side {
-                None => What::DownSince(msg.sequence),
-                Some(side) => What::SideDownSince(side, msg.sequence),
-            };
-            self.sweep(now, id, what, sink);
-        }
-        Ok(())
     }
 
     /// Asks for items that are suspect though their service has been up again for a while.

@@ -8,6 +8,7 @@ use units::Nanos;
 use super::base::{LOST, SourceId};
 use super::hot::{ask_side, give_up_sides, prove_later, recount_sides, want_side, want_side_later};
 use super::items::WatchedItems;
+use super::lapses;
 use super::life::Phase;
 use super::merge::{Head, SideNo, Standing, Verdict, digest, other};
 use super::notices::ServerNotice;
@@ -76,7 +77,7 @@ pub(super) fn on_side_message(
         return;
     }
     if msg.kind == Kind::ServiceStatus {
-        if items.on_service_status(now, service, (Some(side), msg), sink).is_err() {
+        if lapses::on_service_status(items, now, service, (Some(side), msg), sink).is_err() {
             items.counters.messages_refused.inc();
         }
         return;
@@ -458,7 +459,7 @@ pub(super) fn resynchronise_sides(
 }
 
 /// Messages about an item were lost of a side's stream.
-/// See `WatchedItems::on_opened_anew`.
+/// See [`lapses::on_opened_anew`].
 fn on_side_opened_anew(
     items: &mut WatchedItems,
     now: Nanos,
