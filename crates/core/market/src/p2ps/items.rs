@@ -37,6 +37,9 @@ use crate::key::{ItemKey, OwnedKey};
 use crate::key_index::KeyIndex;
 use crate::table::Table;
 
+/// The streams that know an item by an alias.
+pub(super) type OfAlias = (Arc<Alias>, Vec<Watcher>);
+
 /// The items that clients watch, with the clients and with what they come from.
 pub(super) struct WatchedItems {
     pub(super) config: Arc<ServerConfig>,
@@ -567,7 +570,7 @@ impl WatchedItems {
     }
 
     /// Streams by the alias that they have, if they have one.
-    pub(super) fn by_alias(&self, watchers: &[Watcher]) -> (Vec<Watcher>, Vec<(Arc<Alias>, Vec<Watcher>)>) {
+    pub(super) fn by_alias(&self, watchers: &[Watcher]) -> (Vec<Watcher>, Vec<OfAlias>) {
         let (mut own, mut others) = (Vec::new(), BTreeMap::<usize, (Arc<Alias>, Vec<Watcher>)>::new());
         for &watcher in watchers {
             let client = self.clients.get(watcher.client);
