@@ -155,8 +155,10 @@ class NativeConsumer(Consumer):
     HEAD = re.compile(rb'\{"domain":(\d+),')
     TAIL = re.compile(rb'"item":"([^"]+)","seq":(\d+),"update_type":\d+\}$')
 
-    def __init__(self, name, place, host, server, directory, binary, items=ITEMS, options=(), is_conflated=False):
-        words = [binary, 'watch', '--json', '--host', server, '--service', SERVICE, *options]
+    def __init__(
+        self, name, place, host, server, directory, binary, items=ITEMS, options=(), is_conflated=False, service=SERVICE
+    ):
+        words = [binary, 'watch', '--json', '--host', server, '--service', service, *options]
         words += ['%d:%s' % (domain, item) for item, domain in items]
         super().__init__(name, place.words(host, words), directory, items, is_conflated)
 
