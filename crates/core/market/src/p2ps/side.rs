@@ -110,7 +110,7 @@ pub(super) fn say_of_side(
     (sequence, status): (u64, &[u8]),
     sink: &mut impl ServerSink,
 ) {
-    let (kind, instance, item) = (Kind::Status, 0, 0);
+    let (kind, instance, item) = (Kind::ServiceStatus, 0, 0);
     let head = Head { kind, sequence, number: None, digest: 0, is_part: false };
     let msg = StreamMsg { kind, instance, sequence, item, parts: &[], body: status };
     on_side_head(items, now, at, (head, &msg), sink);
@@ -340,10 +340,13 @@ pub(super) fn take_message(
     let (service, account) = (item.key.service, item.account);
     let Some(pair) = items.sources.pair_mut(service) else { return };
     let sequence = pair.next_sequence();
-    if let Some(stream) = items.sources.stream_mut(source) {
+    // What is said of all items is one message of the stream, and was counted as that.
+    let is_of_all = kind == Kind::ServiceStatus;
+    let kind = if is_of_all { Kind::Status } else { kind };
+    if let Some(stream) = items.sources.stream_mut(source).filter(|_| !is_of_all) {
         stream.take_from_standby();
     }
-    if kind != Kind::Update {
+    if kind != Kind::Update && !is_of_all {
         items.ledger.account(account).taken.others += 1;
     }
     items.on_item_message(now, index, sequence, kind, body, sink);
@@ -364,7 +367,7 @@ pub(super) fn on_side_state(
     }
     let (leads, second) = (merge.lead == side, other(side));
     let state = match head.kind {
-        Kind::Status => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
+        Kind::Status | Kind::ServiceStatus => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
         Kind::Refresh => RefreshMsg::parse(body).ok().map(|msg| msg.state),
         Kind::Close => {
             let is_spare = merge.sides[second].is_usable();

@@ -911,3 +911,19 @@ fn a_turn_looks_at_the_pairs_alone_of_which_something_is_due() {
     hot.after_ms(1);
     assert_eq!((hot.followed(), due(&hot)), ((1, 0, 0), 0));
 }
+
+#[test]
+fn what_a_stream_says_of_all_items_is_said_of_its_side() {
+    let mut hot = Hot::watching();
+    let down = crate::backbone::service_status();
+    hot.stream(0, Kind::ServiceStatus, &down);
+    assert_eq!(hot.took(), [""; 0], "the other one goes on");
+    hot.update(1, 11, 2);
+    assert_eq!(hot.took(), ["1/5: update 22=2"]);
+    hot.stream(1, Kind::ServiceStatus, &down);
+    let took = hot.took();
+    assert!(took[0].starts_with("1/5: status open suspect"), "{took:?}");
+    let refresh = image_of(12, 3, State::OPEN_OK);
+    hot.stream(1, Kind::Refresh, &refresh);
+    assert_eq!(hot.took()[0], "1/5: refresh ok 22=3");
+}
