@@ -270,7 +270,7 @@ impl Server {
         self.upstream(
             now,
             out,
-            |relay, sink| relay.on_link_up(now, instance, sink),
+            |relay, sink| relay.on_link_up(instance, sink),
             |core, sink| core.on_link_up(instance, sink),
         );
     }

@@ -291,7 +291,7 @@ impl<O: Outlet> InletEvents for BackboneToShards<'_, O> {
     fn on_link_up(&mut self, now: Nanos, instance: u64) {
         info!(instance = format!("{instance:016x}"), "link up");
         let (core, mut sink) = self.split(now);
-        core.on_link_up(now, instance, &mut sink);
+        core.on_link_up(instance, &mut sink);
     }
 
     fn on_link_down(&mut self, now: Nanos, instance: u64) {

@@ -135,13 +135,12 @@ impl Relay {
     #[inline]
     fn take<S: RelaySink, R>(
         &mut self,
-        now: Nanos,
         sink: &mut S,
         input: impl FnOnce(&mut PointToPoint, &mut ToShards<'_, S>) -> R,
     ) -> R {
         let result = input(&mut self.core, &mut ToShards::new(&mut self.published, sink));
         if self.core.services_version() != self.published.services_version() {
-            self.published.publish_services(now, &self.core, sink);
+            self.published.publish_services(&self.core, sink);
         }
         result
     }
@@ -156,11 +155,11 @@ impl Relay {
 
     /// What is due by now.
     pub fn on_wakeup(&mut self, now: Nanos, sink: &mut impl RelaySink) {
-        self.take(now, sink, |core, sink| core.on_wakeup(now, sink));
+        self.take(sink, |core, sink| core.on_wakeup(now, sink));
         self.lose_conversations(sink);
         // The shards have refused these by themselves.
         drop(self.posts.take_overdue(now));
-        if now >= self.published.next_directory(self.heartbeat) {
+        if now >= self.published.next_beat(self.heartbeat) {
             self.published.beat(now, sink);
         }
     }
@@ -168,7 +167,7 @@ impl Relay {
     /// When [`Relay::on_wakeup`] is due next.
     #[must_use]
     pub fn next_wakeup(&self) -> Nanos {
-        let own = self.published.next_directory(self.heartbeat).min(self.posts.next_deadline());
+        let own = self.published.next_beat(self.heartbeat).min(self.posts.next_deadline());
         self.core.next_wakeup().min(own)
     }
 }
@@ -184,12 +183,12 @@ impl Relay {
         session: u64,
         sink: &mut impl RelaySink,
     ) {
-        self.take(now, sink, |core, sink| core.on_source(now, source, topic, session, sink));
+        self.take(sink, |core, sink| core.on_source(now, source, topic, session, sink));
     }
 
     /// A source is gone.
     pub fn on_source_ended(&mut self, now: Nanos, source: SourceId, sink: &mut impl RelaySink) {
-        self.take(now, sink, |core, sink| core.on_source_ended(now, source, sink));
+        self.take(sink, |core, sink| core.on_source_ended(now, source, sink));
         self.lose_conversations(sink);
     }
 
@@ -205,17 +204,17 @@ impl Relay {
         bytes: &[u8],
         sink: &mut impl RelaySink,
     ) -> Result<(), UpstreamError> {
-        self.take(now, sink, |core, sink| core.on_stream_message(now, source, bytes, sink))
+        self.take(sink, |core, sink| core.on_stream_message(now, source, bytes, sink))
     }
 
     /// A link is established.
-    pub fn on_link_up(&mut self, now: Nanos, instance: u64, sink: &mut impl RelaySink) {
-        self.take(now, sink, |core, sink| core.on_link_up(instance, sink));
+    pub fn on_link_up(&mut self, instance: u64, sink: &mut impl RelaySink) {
+        self.take(sink, |core, sink| core.on_link_up(instance, sink));
     }
 
     /// A link broke, or could not be opened. Returns whether it had stood.
     pub fn on_link_down(&mut self, now: Nanos, instance: u64, sink: &mut impl RelaySink) -> bool {
-        let had_stood = self.take(now, sink, |core, sink| core.on_link_down(now, instance, sink));
+        let had_stood = self.take(sink, |core, sink| core.on_link_down(now, instance, sink));
         self.lose_conversations(sink);
         had_stood
     }
@@ -251,8 +250,7 @@ impl Relay {
                 Ok(())
             }
             _ => {
-                let result =
-                    self.take(now, sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
+                let result = self.take(sink, |core, sink| core.on_link_message(now, instance, bytes, sink));
                 // With this a link stands, or has led to another instance.
                 if matches!(parsed, Ok(LinkDown::HelloAck { .. })) {
                     self.lose_conversations(sink);
@@ -309,7 +307,7 @@ impl Relay {
         for (instance, number, domain) in self.conversations.take_those_of(shard) {
             conversations::close(instance, number, domain, &mut ToShards::new(&mut self.published, sink));
         }
-        self.take(now, sink, |core, sink| core.on_client_closed(now, ClientId(shard.0), sink));
+        self.take(sink, |core, sink| core.on_client_closed(now, ClientId(shard.0), sink));
     }
 
     /// A message of a shard.
@@ -407,7 +405,7 @@ impl Relay {
         let Some(index) = self.core.items.find(key) else { return };
         self.published.leave(index, shard);
         let watcher = Watcher { client: ClientId(shard.0), stream_id: published::stream_of(index) };
-        self.take(now, sink, |core, sink| core.items.leave(now, watcher, sink));
+        self.take(sink, |core, sink| core.items.leave(now, watcher, sink));
     }
 
     /// A post or generic message of a shard's client goes to the instance that the service comes from.

@@ -46,7 +46,7 @@ pub(super) struct Published {
     services_version: u64,
     directory: Vec<u8>,
     directory_sequence: u64,
-    directory_at: Nanos,
+    beat_at: Nanos,
     /// Those with a link, each at the place that is its bit in [`Watched::by`].
     shards: Vec<Option<PeerId>>,
     /// By the item's place in the core's table.
@@ -72,7 +72,7 @@ impl Published {
             services_version: 0,
             directory: Vec::new(),
             directory_sequence: 0,
-            directory_at: Nanos::ZERO,
+            beat_at: Nanos::ZERO,
             shards: Vec::new(),
             watched: Vec::new(),
         }
@@ -95,7 +95,7 @@ impl Published {
 
     /// Opens and closes streams as the core's services have come and gone, and publishes the directory.
     #[cold]
-    pub(super) fn publish_services(&mut self, now: Nanos, core: &PointToPoint, sink: &mut impl RelaySink) {
+    pub(super) fn publish_services(&mut self, core: &PointToPoint, sink: &mut impl RelaySink) {
         self.services_version = core.services_version();
         let services = &core.items.sources.services;
         self.services.retain(|id, name| {
@@ -114,17 +114,18 @@ impl Published {
         let definitions = services.values().map(|service| &service.definition);
         let refresh = DirectoryRefresh::publish(0, Filter::ALL, definitions).expect("ids are keys");
         self.directory = refresh.to_vec().expect("each service came in a directory");
-        self.publish_directory(now, sink);
+        self.publish_directory(sink);
     }
 
-    /// When the directory is to be repeated.
-    pub(super) fn next_directory(&self, heartbeat: Duration) -> Nanos {
-        if self.directory.is_empty() { Nanos::NEVER } else { self.directory_at + heartbeat }
+    /// When the directory is to be repeated with a word on each stream, however often it was published since.
+    pub(super) fn next_beat(&self, heartbeat: Duration) -> Nanos {
+        if self.directory.is_empty() { Nanos::NEVER } else { self.beat_at + heartbeat }
     }
 
     /// Repeats the directory, and says of each stream how far it is: none may be silent.
     pub(super) fn beat(&mut self, now: Nanos, sink: &mut impl RelaySink) {
-        self.publish_directory(now, sink);
+        self.beat_at = now;
+        self.publish_directory(sink);
         for &id in self.services.keys() {
             let sequence = self.sequences.get(usize::from(id)).copied().unwrap_or(0);
             let instance = self.instance;
@@ -133,8 +134,7 @@ impl Published {
         }
     }
 
-    fn publish_directory(&mut self, now: Nanos, sink: &mut impl RelaySink) {
-        self.directory_at = now;
+    fn publish_directory(&mut self, sink: &mut impl RelaySink) {
         self.directory_sequence += 1;
         sink.publish_directory(&StreamMsg {
             kind: Kind::Directory,

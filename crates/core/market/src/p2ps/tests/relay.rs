@@ -171,7 +171,7 @@ impl Relayed {
             StreamMsg { kind: Kind::Directory, instance, sequence: 1, item: 0, parts: &[], body: &body };
         let bytes = [&msg.header()[..], &body].concat();
         self.relay.on_stream_message(self.now, directory, &bytes, &mut self.out).expect("accepted");
-        self.relay.on_link_up(self.now, instance, &mut self.out);
+        self.relay.on_link_up(instance, &mut self.out);
         self.link(instance, &LinkDown::HelloAck { instance, features: Features::OURS });
         self.relay.on_source(self.now, stream, Topic::Service("BINANCE"), instance, &mut self.out);
         self.carry();
