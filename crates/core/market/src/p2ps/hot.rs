@@ -28,9 +28,9 @@ use super::life::Phase;
 use super::merge::{Merge, SideNo, Standing, other};
 use super::pair::{Active, Pair, PairSide};
 use super::service::What;
-use super::side::{drain_sides, lack_side, lose_side, say_of_side};
+use super::side::{drain_sides, is_older, lack_side, lose_side};
 use super::sink::ServerSink;
-use crate::backbone::{LinkUp, service_status};
+use crate::backbone::LinkUp;
 
 /// Side images are asked for again so long after one that proved nothing.
 const PROVE_AFTER: Duration = Duration::from_secs(1);
@@ -168,9 +168,8 @@ pub(super) fn sweep_side(
         }
         What::SideDown(side) => lose_side(items, now, index, side, DOWN_SIDE, sink),
         What::SideDownSince(side, sequence) => {
-            let source = items.sources.source_of_side(items.table[index].key.service, side);
-            if let Some(source) = source.filter(|_| items.table[index].hot.is_some()) {
-                say_of_side(items, now, (index, source, side), (sequence, &service_status()), sink);
+            if is_older(items, index, side, sequence) {
+                lose_side(items, now, index, side, DOWN_SIDE, sink);
             }
         }
         What::Join(side) => {

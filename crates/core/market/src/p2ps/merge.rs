@@ -8,7 +8,7 @@
 //! |---|---|
 //! | has the number behind the last one taken | taken |
 //! | has an older number | dropped; if its copy was another message, the sides differ |
-//! | leaves out numbers | held until the other side, if joined, has had its say: it may have them |
+//! | leaves out numbers | held until the other side, if joined, has had its say: it may have them. If the image of one that is not joined yet has one of them, all of the item comes anew |
 //! | is a part of an image | taken of the side that leads alone; the other one has to be joined again |
 //! | has no number, or one that does not grow | taken of the side that leads alone, and so is all that follows |
 //!
@@ -376,8 +376,14 @@ impl Merge {
         if own.standing != Standing::Joined {
             return Verdict::Hold;
         }
-        if number == taken.wrapping_add(1) || !second.is_usable() {
+        if number == taken.wrapping_add(1) {
             return Verdict::Take;
+        }
+        if !second.is_usable() {
+            // What the image of the other one has was not left out by the provider.
+            let is_between = |last| precedes(taken, last) && precedes(last, number);
+            let has_more = second.standing == Standing::Unproven && second.last.is_some_and(is_between);
+            return if has_more { Verdict::Lost } else { Verdict::Take };
         }
         match second.waiting.front().and_then(|waiting| waiting.head.number) {
             Some(theirs) if precedes(theirs, number) => Verdict::Hold,

@@ -70,8 +70,9 @@ pub(super) fn on_side_message(
         };
         if let Some(index) = items.find_settled(key, sink) {
             bind_side(items, index, side, msg.item);
-            if is_anew {
-                on_side_opened_anew(items, now, index, (side, msg.sequence), sink);
+            // See `lapses::on_opened_anew`.
+            if is_anew && is_older(items, index, side, msg.sequence) {
+                lack_side(items, now, index, (side, msg.sequence), sink);
             }
         }
         return;
@@ -100,20 +101,6 @@ pub(super) fn on_side_message(
             want_side(items, index, side);
         }
     }
-}
-
-/// What the stream of a side says of all items is said of one.
-pub(super) fn say_of_side(
-    items: &mut WatchedItems,
-    now: Nanos,
-    at: (usize, SourceId, SideNo),
-    (sequence, status): (u64, &[u8]),
-    sink: &mut impl ServerSink,
-) {
-    let (kind, instance, item) = (Kind::ServiceStatus, 0, 0);
-    let head = Head { kind, sequence, number: None, digest: 0, is_part: false };
-    let msg = StreamMsg { kind, instance, sequence, item, parts: &[], body: status };
-    on_side_head(items, now, at, (head, &msg), sink);
 }
 
 /// Whether a status or an image says that the item is to be trusted.
@@ -340,13 +327,10 @@ pub(super) fn take_message(
     let (service, account) = (item.key.service, item.account);
     let Some(pair) = items.sources.pair_mut(service) else { return };
     let sequence = pair.next_sequence();
-    // What is said of all items is one message of the stream, and was counted as that.
-    let is_of_all = kind == Kind::ServiceStatus;
-    let kind = if is_of_all { Kind::Status } else { kind };
-    if let Some(stream) = items.sources.stream_mut(source).filter(|_| !is_of_all) {
+    if let Some(stream) = items.sources.stream_mut(source) {
         stream.take_from_standby();
     }
-    if kind != Kind::Update && !is_of_all {
+    if kind != Kind::Update {
         items.ledger.account(account).taken.others += 1;
     }
     items.on_item_message(now, index, sequence, kind, body, sink);
@@ -367,7 +351,7 @@ pub(super) fn on_side_state(
     }
     let (leads, second) = (merge.lead == side, other(side));
     let state = match head.kind {
-        Kind::Status | Kind::ServiceStatus => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
+        Kind::Status => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
         Kind::Refresh => RefreshMsg::parse(body).ok().map(|msg| msg.state),
         Kind::Close => {
             let is_spare = merge.sides[second].is_usable();
@@ -461,26 +445,22 @@ pub(super) fn resynchronise_sides(
     items.send_requests(now, sink);
 }
 
-/// Messages about an item were lost of a side's stream.
-/// See [`lapses::on_opened_anew`].
-fn on_side_opened_anew(
-    items: &mut WatchedItems,
-    now: Nanos,
-    index: usize,
-    (side, sequence): (SideNo, u64),
-    sink: &mut impl ServerSink,
-) {
-    let Some(merge) = items.table[index].hot.as_mut() else { return };
+/// What a side has sent before a number lacks something, or is not to be trusted any more. Returns whether that is all
+/// that there is of it.
+pub(super) fn is_older(items: &mut WatchedItems, index: usize, side: SideNo, sequence: u64) -> bool {
+    let Some(merge) = items.table[index].hot.as_mut() else { return false };
     let own = &mut merge.sides[side];
     match own.standing {
-        Standing::Asked | Standing::Refused { .. } => own.dropped = own.dropped.max(sequence),
-        Standing::Unproven | Standing::Joined if own.after < sequence => {
-            lack_side(items, now, index, (side, sequence), sink);
+        Standing::Asked | Standing::Refused { .. } => {
+            own.dropped = own.dropped.max(sequence);
+            false
         }
-        Standing::Unproven | Standing::Joined | Standing::Out => {}
+        Standing::Unproven | Standing::Joined => own.after < sequence,
+        Standing::Out => false,
     }
 }
 
+/// Messages about an item were lost of a side's stream.
 pub(super) fn lack_side(
     items: &mut WatchedItems,
     now: Nanos,

@@ -923,7 +923,22 @@ fn what_a_stream_says_of_all_items_is_said_of_its_side() {
     hot.stream(1, Kind::ServiceStatus, &down);
     let took = hot.took();
     assert!(took[0].starts_with("1/5: status open suspect"), "{took:?}");
-    let refresh = image_of(12, 3, State::OPEN_OK);
-    hot.stream(1, Kind::Refresh, &refresh);
+    hot.image(1, 12, 3);
+    assert_eq!(hot.took()[0], "1/5: refresh ok 22=3");
+}
+
+#[test]
+fn a_jump_over_a_number_that_the_other_image_has_is_no_jump_of_the_provider() {
+    let mut hot = Hot::running();
+    hot.bench.request(A, 5, "IBM");
+    hot.open(0);
+    hot.open(1);
+    hot.image(0, 10, 1);
+    hot.image(1, 11, 2);
+    hot.took();
+    hot.update(0, 12, 3);
+    let took = hot.took();
+    assert!(took[0].starts_with("1/5: status open suspect"), "{took:?}");
+    hot.image(0, 12, 3);
     assert_eq!(hot.took()[0], "1/5: refresh ok 22=3");
 }
