@@ -167,10 +167,8 @@ pub(super) fn sweep_side(
             }
         }
         What::SideDown(side) => lose_side(items, now, index, side, DOWN_SIDE, sink),
-        What::SideDownSince(side, sequence) => {
-            if is_older(items, index, side, sequence) {
-                lose_side(items, now, index, side, DOWN_SIDE, sink);
-            }
+        What::SideDownSince(side, sequence) if is_older(items, index, side, sequence) => {
+            lose_side(items, now, index, side, DOWN_SIDE, sink);
         }
         What::Join(side) => {
             let item = &items.table[index];
