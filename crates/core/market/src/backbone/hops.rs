@@ -1,4 +1,4 @@
-use super::{BackboneError, Cursor};
+use super::{BackboneError, Cursor, find_part};
 
 /// When an update came to a hop and left it, by the clock of that host: nanoseconds since 1970-01-01 UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,7 @@ impl HopTimes {
     /// [`BackboneError::HopStamps`] for a part of another length than one or two hops have,
     /// [`BackboneError::Truncated`] for a part that runs past the header.
     pub fn of(parts: &[u8]) -> Result<Option<HopTimes>, BackboneError> {
-        let mut parts = Cursor::new(parts);
-        while !parts.is_empty() {
-            let kind = parts.u8()?;
-            if kind == 0 {
-                continue;
-            }
-            let len = parts.u8()?;
-            let data = parts.take(len.into())?;
-            if kind == HOPS {
-                return HopTimes::parse(data).map(Some);
-            }
-        }
-        Ok(None)
+        find_part(parts, HOPS)?.map(HopTimes::parse).transpose()
     }
 
     fn parse(data: &[u8]) -> Result<HopTimes, BackboneError> {

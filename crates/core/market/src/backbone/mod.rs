@@ -28,6 +28,26 @@ pub const fn is_spoken(version: u8) -> bool {
     version >= VERSION_FIRST && version.abs_diff(VERSION) <= 1
 }
 
+/// The data of the first optional part of a type among those of a header. A type 0 byte pads to a word.
+///
+/// # Errors
+/// [`BackboneError::Truncated`] for a part that runs past the header.
+fn find_part(parts: &[u8], wanted: u8) -> Result<Option<&[u8]>, BackboneError> {
+    let mut parts = Cursor::new(parts);
+    while !parts.is_empty() {
+        let kind = parts.u8()?;
+        if kind == 0 {
+            continue;
+        }
+        let len = parts.u8()?;
+        let data = parts.take(len.into())?;
+        if kind == wanted {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
 /// What clients get of items whose service is down.
 pub(crate) const SERVICE_DOWN_TEXT: &str = "the service is down: its provider has gone";
 

@@ -1,6 +1,6 @@
 use rwf::Domain;
 
-use super::{BackboneError, Cursor, HopPart, VERSION, is_spoken, put_key_in_full};
+use super::{BackboneError, Cursor, HopPart, VERSION, find_part, is_spoken, put_key_in_full};
 use crate::key::ItemKey;
 
 /// What a stream message does.
@@ -165,18 +165,7 @@ impl<'a> StreamMsg<'a> {
     /// # Errors
     /// [`BackboneError::Truncated`] for a part that runs past the header.
     pub fn is_anew(&self) -> Result<bool, BackboneError> {
-        let mut parts = Cursor::new(self.parts);
-        while !parts.is_empty() {
-            match parts.u8()? {
-                0 => {}
-                ANEW => return Ok(true),
-                _ => {
-                    let len = parts.u8()?;
-                    parts.take(len.into())?;
-                }
-            }
-        }
-        Ok(false)
+        Ok(find_part(self.parts, ANEW)?.is_some())
     }
 
     /// Kind and body of the message that lets an id stand for an item.

@@ -253,11 +253,9 @@ impl Suppliers {
 
     /// Describes a service anew, as its providers together offer it. If it has gone down that is said on its stream too.
     pub(super) fn redefine(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
-        let is_up =
-            |all: &Suppliers| all.services.get(&id).is_some_and(|service| service.definition.state.up);
-        let was_up = is_up(self);
+        let was_up = self.is_up(id);
         self.define(id);
-        if was_up && !is_up(self) {
+        if was_up && !self.is_up(id) {
             self.say_down(now, id, sink);
         }
     }
@@ -265,9 +263,14 @@ impl Suppliers {
     /// The same where a provider is lost: items may have become good since the service went down.
     pub(super) fn redefine_without(&mut self, now: Nanos, id: u16, sink: &mut impl DistributorSink) {
         self.define(id);
-        if self.services.get(&id).is_some_and(|service| !service.definition.state.up) {
+        if !self.is_up(id) {
             self.say_down(now, id, sink);
         }
+    }
+
+    /// Whether a service is known and up.
+    pub(super) fn is_up(&self, id: u16) -> bool {
+        self.services.get(&id).is_some_and(|service| service.definition.state.up)
     }
 
     /// What was sent of items before is not to be trusted from here on. The directory says so too, but it may be there

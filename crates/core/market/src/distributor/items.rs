@@ -579,7 +579,7 @@ impl Items {
         let service = item.key.service;
         self.report_to_waiting(index, &status, sink);
         // That a service is down is said of all its items at once.
-        if self.suppliers.services.get(&service).is_some_and(|s| s.definition.state.up) {
+        if self.suppliers.is_up(service) {
             self.publish(now, index, Kind::Status, &status, sink);
         }
     }

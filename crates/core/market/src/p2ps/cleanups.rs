@@ -187,7 +187,7 @@ impl WatchedItems {
             }
             What::Down => self.suspect(now, index, (StateCode::NONE, SERVICE_DOWN_TEXT), sink),
             What::DownSince(sequence) => {
-                if item.life.on_service_status(sequence) == Act::Suspect {
+                if item.life.on_service_status(sequence) == Act::Doubt {
                     if let Some(recall) = &mut item.recall {
                         let bytes_max = self.config.held_bytes_max;
                         recall.note(sequence, Kind::Status, &service_status(), bytes_max);

@@ -13,7 +13,6 @@
 //! that is not here yet, they are suspect until it comes. What is lost at once for many moves in the sweep over the member's
 //! items ([`cleanups`](super::cleanups)); everything else in checks, so many items in a turn.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +23,9 @@ use units::Nanos;
 use super::audience::{Form, Group, OnSuspect, Taken};
 use super::base::Watcher;
 use super::client::Stream;
+use super::client_table::Clients;
 use super::composed::{Alias, Bound, ComposedItem};
+use super::item::Item;
 use super::items::WatchedItems;
 use super::kept;
 use super::ledger::Fate;
@@ -33,7 +34,6 @@ use super::moves::Moves;
 use super::service::Service;
 use super::sink::ServerSink;
 use crate::key::{ItemKey, OwnedKey};
-use crate::places::Places;
 
 /// Times of checks are multiples of this, so that there are few of them.
 const CHECK_STEP: Duration = Duration::from_millis(100);
@@ -112,20 +112,8 @@ fn update_composition(items: &mut WatchedItems, at: usize, sink: &mut impl Serve
             items.publish_service_changed(id, &before, sink);
         }
         None => {
-            let service = Service {
-                account: items.ledger.open(&definition.info.name),
-                definition,
-                active: None,
-                sources: BTreeSet::new(),
-                items: Places::default(),
-                recheck_at: Nanos::NEVER,
-                is_withdrawn: false,
-                sweeps: VecDeque::new(),
-                hot: None,
-            };
-            items.sources.services.insert(id, service);
-            items.counters.services.set(items.sources.services.len() as u64);
-            items.publish_service_added(id, sink);
+            let account = items.ledger.open(&definition.info.name);
+            items.add_service(id, Service::new(definition, account), sink);
         }
     }
 }
@@ -434,7 +422,7 @@ fn move_composed(
     {
         check_after(items, now, delay);
     }
-    let is_there = |item: &&mut super::item::Item| item.serial == from.serial;
+    let is_there = |item: &&mut Item| item.serial == from.serial;
     let Some(left) = items.table.get_mut(from.index).filter(is_there) else {
         return items.start_linger(now, index);
     };
@@ -554,13 +542,7 @@ fn report_move(items: &mut WatchedItems, index: usize, watchers: &[Watcher], sin
 }
 
 /// A client's stream is one of another item from now on; false if the client is gone.
-fn rebind_one(
-    clients: &mut super::client_table::Clients,
-    item: &super::item::Item,
-    watcher: Watcher,
-    from: usize,
-    to: usize,
-) -> bool {
+fn rebind_one(clients: &mut Clients, item: &Item, watcher: Watcher, from: usize, to: usize) -> bool {
     let Some(client) = clients.get_mut(watcher.client) else { return false };
     let stream = client.streams.get_mut(&watcher.stream_id).filter(|stream| stream.index() == from);
     stream.map(|stream| *stream = Stream::new(Arc::clone(&stream.form), to, item)).is_some()

@@ -11,6 +11,7 @@ use rwf::{Msg, StateCode};
 use super::PointToPoint;
 use super::base::ClientId;
 use super::items::WatchedItems;
+use super::service::Service;
 use super::sink::ServerSink;
 
 /// Most streams of the source directory that one client may have open: each is looked at when a service
@@ -89,8 +90,11 @@ impl PointToPoint {
 
 /// Changes.
 impl WatchedItems {
-    pub(super) fn publish_service_added(&mut self, id: u16, sink: &mut impl ServerSink) {
-        let delta = ServiceDelta::added(&self.sources.services[&id].definition);
+    /// There is a service more, and clients are told.
+    pub(super) fn add_service(&mut self, id: u16, service: Service, sink: &mut impl ServerSink) {
+        let delta = ServiceDelta::added(&service.definition);
+        self.sources.services.insert(id, service);
+        self.counters.services.set(self.sources.services.len() as u64);
         self.publish_directory_change(delta, sink);
     }
 

@@ -28,7 +28,7 @@ use super::life::Phase;
 use super::merge::{Merge, SideNo, Standing, other};
 use super::pair::{Active, Pair, PairSide};
 use super::service::What;
-use super::side::{drain_sides, is_older, lack_side, lose_side};
+use super::side::{drain_sides, lack_side, lose_side, outdate_side};
 use super::sink::ServerSink;
 use crate::backbone::LinkUp;
 
@@ -167,7 +167,7 @@ pub(super) fn sweep_side(
             }
         }
         What::SideDown(side) => lose_side(items, now, index, side, DOWN_SIDE, sink),
-        What::SideDownSince(side, sequence) if is_older(items, index, side, sequence) => {
+        What::SideDownSince(side, sequence) if outdate_side(items, index, side, sequence) => {
             lose_side(items, now, index, side, DOWN_SIDE, sink);
         }
         What::Join(side) => {

@@ -28,7 +28,6 @@ use super::stamps;
 use super::stream::{Incoming, Order};
 use crate::backbone::{Features, Kind, LinkDown, LinkUp, StreamMsg};
 use crate::encoding::Encoding;
-use crate::places::Places;
 use crate::ration::Ration;
 
 /// What comes from source distributors: their directories, the links to them, and their streams.
@@ -506,20 +505,9 @@ impl Instances {
                 definition.state.up = false;
                 sink.subscribe(&definition.info.name);
                 let is_hot = self.config.hot.contains(&definition.info.name);
-                let service = Service {
-                    account: items.ledger.open(&definition.info.name),
-                    hot: is_hot.then(Box::default),
-                    definition,
-                    active: None,
-                    sources: BTreeSet::new(),
-                    items: Places::default(),
-                    recheck_at: Nanos::NEVER,
-                    is_withdrawn: false,
-                    sweeps: VecDeque::new(),
-                };
-                items.sources.services.insert(id, service);
-                self.counters.services.set(items.sources.services.len() as u64);
-                items.publish_service_added(id, sink);
+                let account = items.ledger.open(&definition.info.name);
+                let hot = is_hot.then(Box::default);
+                items.add_service(id, Service { hot, ..Service::new(definition, account) }, sink);
             }
             (None, true) if !items.sources.is_offered(id) => {
                 items.remove_service(now, id, sink);

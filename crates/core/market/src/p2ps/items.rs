@@ -571,7 +571,7 @@ impl WatchedItems {
 
     /// Streams by the alias that they have, if they have one.
     pub(super) fn by_alias(&self, watchers: &[Watcher]) -> (Vec<Watcher>, Vec<OfAlias>) {
-        let (mut own, mut others) = (Vec::new(), BTreeMap::<usize, (Arc<Alias>, Vec<Watcher>)>::new());
+        let (mut own, mut others) = (Vec::new(), BTreeMap::<usize, OfAlias>::new());
         for &watcher in watchers {
             let client = self.clients.get(watcher.client);
             let stream = client.and_then(|client| client.streams.get(&watcher.stream_id));
@@ -594,8 +594,8 @@ impl WatchedItems {
         status: &[u8],
         sink: &mut impl ServerSink,
     ) {
-        let parsed = StatusMsg::parse(status).ok().filter(|msg| msg.key.is_some());
-        let Some(msg) = parsed.filter(|_| !self.composed.is_empty()) else {
+        let parsed = (!self.composed.is_empty()).then(|| StatusMsg::parse(status).ok()).flatten();
+        let Some(msg) = parsed.filter(|msg| msg.key.is_some()) else {
             return sink.fan_out(watchers, self.in_service(service, status));
         };
         let (own, aliased) = self.by_alias(watchers);

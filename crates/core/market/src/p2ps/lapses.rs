@@ -5,7 +5,7 @@ use units::Nanos;
 
 use super::items::WatchedItems;
 use super::merge::SideNo;
-use super::service::{RECHECK_AFTER, What};
+use super::service::What;
 use super::sink::ServerSink;
 use crate::backbone::StreamMsg;
 
@@ -21,11 +21,9 @@ pub(super) fn on_service_status(
     sink: &mut impl ServerSink,
 ) -> Result<(), DecodeError> {
     let state = StatusMsg::parse(msg.body)?.state;
-    let Some(service) = items.sources.services.get_mut(&id) else { return Ok(()) };
     if state.is_some_and(|state| state.data == DataState::Suspect) {
         // The directory may have told already that it is up again.
-        service.recheck_at = now + RECHECK_AFTER;
-        items.sources.services_due_at = items.sources.services_due_at.min(service.recheck_at);
+        items.sources.recheck_later(id, now);
         let what = match side {
             None => What::DownSince(msg.sequence),
             Some(side) => What::SideDownSince(side, msg.sequence),

@@ -42,6 +42,10 @@ pub(super) enum Input {
     OldMessage,
     /// Something about it was lost on the way here, or could not be used.
     Lack,
+    /// The stream says that nothing of the service is good any more.
+    Down,
+    /// The same, in front of the image.
+    OldDown,
     /// The instance is lost.
     Lost,
 }
@@ -69,6 +73,8 @@ pub(super) enum Act {
     DropStale,
     /// Mark the item suspect, and put it into the queue.
     Suspect,
+    /// Mark the item suspect.
+    Doubt,
 }
 
 /// The table: the state that follows, and what has to be done.
@@ -103,6 +109,11 @@ pub(super) const fn next(phase: Phase, input: Input) -> (Phase, Act) {
         (Input::Lack, Idle | Queued | Requeued | Awaited) => (phase, Act::Pass),
         (Input::Lack, Requested) => (Requested, Act::Note),
         (Input::Lack, Live) => (Requeued, Act::Suspect),
+
+        (Input::Down | Input::OldDown, Idle) => (Idle, Act::Pass),
+        (Input::Down | Input::OldDown, Queued | Requeued | Requested | Awaited) => (phase, Act::Note),
+        (Input::Down, Live) => (Live, Act::Doubt),
+        (Input::OldDown, Live) => (Live, Act::Pass),
 
         (Input::Lost, _) => (Idle, Act::Pass),
     }
@@ -190,17 +201,17 @@ impl Life {
     /// The stream says with a message of a number that nothing of the service is good any more. An image that is on its
     /// way does not have that if it is older.
     pub(super) fn on_service_status(&mut self, sequence: u64) -> Act {
-        match self {
-            Life::Live { image_after } if sequence > *image_after => {
-                *image_after = sequence;
-                Act::Suspect
-            }
-            Life::Live { .. } => Act::DropStale,
-            _ => {
-                self.note(sequence);
-                Act::Note
-            }
+        let input = match self {
+            Life::Live { image_after } if sequence <= *image_after => Input::OldDown,
+            _ => Input::Down,
+        };
+        let (_, act) = next(self.phase(), input);
+        match (act, self) {
+            (Act::Doubt, Life::Live { image_after }) => *image_after = sequence,
+            (Act::Note, life) => life.note(sequence),
+            _ => {}
         }
+        act
     }
 
     /// A whole image has come that was taken after a number. Returns the messages behind it, oldest first, if it is to
@@ -313,7 +324,7 @@ mod tests {
 
     const PHASES: [Phase; 6] =
         [Phase::Idle, Phase::Queued, Phase::Requeued, Phase::Requested, Phase::Awaited, Phase::Live];
-    const INPUTS: [Input; 9] = [
+    const INPUTS: [Input; 11] = [
         Input::Want,
         Input::Turn,
         Input::TurnInVain,
@@ -322,6 +333,8 @@ mod tests {
         Input::Message,
         Input::OldMessage,
         Input::Lack,
+        Input::Down,
+        Input::OldDown,
         Input::Lost,
     ];
 
@@ -343,6 +356,8 @@ mod tests {
             Input::Message => life.on_message(11),
             Input::OldMessage => life.on_message(10),
             Input::Lack => life.on_lack(12),
+            Input::Down => life.on_service_status(11),
+            Input::OldDown => life.on_service_status(10),
             Input::Image => life.on_image(13).map_or(Act::Pass, |_| Act::Show),
             _ => life.on(input),
         }
@@ -358,6 +373,8 @@ mod tests {
 | Message | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, Apply |
 | OldMessage | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, DropStale |
 | Lack | Idle | Queued | Requeued | Requested, Note | Awaited | Requeued, Suspect |
+| Down | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live, Doubt |
+| OldDown | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live |
 | Lost | Idle | Idle | Idle | Idle | Idle | Idle |
 ";
 

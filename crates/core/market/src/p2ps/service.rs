@@ -1,7 +1,6 @@
 //! A service, and what is to be done with its items.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use rdm::directory::Service as Definition;
 use units::Nanos;
@@ -11,11 +10,6 @@ use super::ledger::AccountId;
 use super::merge::SideNo;
 use super::pair::{Active, Pair};
 use crate::places::Places;
-
-/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
-/// most of them good; the others may have had theirs before the directory told that the service was down,
-/// since topics are not ordered against each other.
-pub(super) const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 /// One thing to be done with each item that a service has now.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +27,10 @@ pub(super) enum What {
     Lost,
     /// Its provider is gone.
     Down,
-    /// It is asked for.
-    Ask,
     /// Its provider is gone, as the stream says with a message of this number.
     DownSince(u64),
+    /// It is asked for.
+    Ask,
     /// It is asked for if it is still suspect.
     Recheck,
     /// Messages up to a number were lost, nobody knows of which items.
@@ -90,6 +84,21 @@ pub(super) struct Service {
 }
 
 impl Service {
+    /// One that comes from nowhere yet, and of which nobody watches an item.
+    pub(super) fn new(definition: Definition, account: AccountId) -> Service {
+        Service {
+            definition,
+            account,
+            active: None,
+            sources: BTreeSet::new(),
+            items: Places::default(),
+            recheck_at: Nanos::NEVER,
+            is_withdrawn: false,
+            sweeps: VecDeque::new(),
+            hot: None,
+        }
+    }
+
     /// The streams that its items follow: one, or those of a pair.
     pub(super) fn followed(&self) -> Vec<SourceId> {
         match &self.hot {

@@ -6,7 +6,7 @@ use super::composing;
 use super::hot;
 use super::items::WatchedItems;
 use super::pair::Active;
-use super::service::{RECHECK_AFTER, What};
+use super::service::What;
 use super::sink::ServerSink;
 use super::sources::Source;
 
@@ -74,8 +74,7 @@ impl WatchedItems {
         std::mem::swap(&mut service.definition, &mut definition);
         let is_up = service.definition.state.up;
         if !was_up && is_up {
-            service.recheck_at = now + RECHECK_AFTER;
-            self.sources.services_due_at = self.sources.services_due_at.min(service.recheck_at);
+            self.sources.recheck_later(id, now);
         }
         if was_up && !is_up && active.is_some() {
             self.sweep(now, id, What::Down, sink);

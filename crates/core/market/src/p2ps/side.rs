@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, StatusMsg, StreamState, UpdateMsg};
+use rwf::{DataState, DecodeError, GenericMsg, RefreshMsg, State, StatusMsg, StreamState, UpdateMsg};
 use units::Nanos;
 
 use super::base::{LOST, SourceId};
@@ -60,18 +60,14 @@ pub(super) fn on_side_message(
     // Until it is taken.
     stream.count_standby(Order::Next, msg.kind);
     if matches!(msg.kind, Kind::Open | Kind::OpenInFull) {
-        let Ok(key) = msg.opened(service) else {
-            items.counters.messages_refused.inc();
-            return;
-        };
-        let Ok(is_anew) = msg.is_anew() else {
+        let (Ok(key), Ok(is_anew)) = (msg.opened(service), msg.is_anew()) else {
             items.counters.messages_refused.inc();
             return;
         };
         if let Some(index) = items.find_settled(key, sink) {
             bind_side(items, index, side, msg.item);
             // See `lapses::on_opened_anew`.
-            if is_anew && is_older(items, index, side, msg.sequence) {
+            if is_anew && outdate_side(items, index, side, msg.sequence) {
                 lack_side(items, now, index, (side, msg.sequence), sink);
             }
         }
@@ -103,13 +99,18 @@ pub(super) fn on_side_message(
     }
 }
 
+/// The state that a status or an image says the item is in.
+fn state_of(kind: Kind, body: &[u8]) -> Option<State<'_>> {
+    match kind {
+        Kind::Status => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
+        Kind::Refresh => RefreshMsg::parse(body).ok().map(|msg| msg.state),
+        _ => None,
+    }
+}
+
 /// Whether a status or an image says that the item is to be trusted.
 fn says_good(head: &Head, msg: &StreamMsg<'_>) -> bool {
-    let state = match head.kind {
-        Kind::Status => StatusMsg::parse(msg.body).ok().and_then(|msg| msg.state),
-        Kind::Refresh => RefreshMsg::parse(msg.body).ok().map(|msg| msg.state),
-        _ => None,
-    };
+    let state = state_of(head.kind, msg.body);
     state.is_some_and(|state| state.stream == StreamState::Open && state.data == DataState::Ok)
 }
 
@@ -351,8 +352,6 @@ pub(super) fn on_side_state(
     }
     let (leads, second) = (merge.lead == side, other(side));
     let state = match head.kind {
-        Kind::Status => StatusMsg::parse(body).ok().and_then(|msg| msg.state),
-        Kind::Refresh => RefreshMsg::parse(body).ok().map(|msg| msg.state),
         Kind::Close => {
             let is_spare = merge.sides[second].is_usable();
             let is_hoped = merge.sides[second].is_registered;
@@ -371,7 +370,7 @@ pub(super) fn on_side_state(
             }
             return !leads;
         }
-        _ => return false,
+        kind => state_of(kind, body),
     };
     let Some(state) = state else { return false };
     let is_end = state.stream != StreamState::Open;
@@ -445,9 +444,9 @@ pub(super) fn resynchronise_sides(
     items.send_requests(now, sink);
 }
 
-/// What a side has sent before a number lacks something, or is not to be trusted any more. Returns whether that is all
-/// that there is of it.
-pub(super) fn is_older(items: &mut WatchedItems, index: usize, side: SideNo, sequence: u64) -> bool {
+/// What a side has sent before a number lacks something, or is not to be trusted any more: an image that is on its way has
+/// to be younger. Returns whether the item goes on from what was before.
+pub(super) fn outdate_side(items: &mut WatchedItems, index: usize, side: SideNo, sequence: u64) -> bool {
     let Some(merge) = items.table[index].hot.as_mut() else { return false };
     let own = &mut merge.sides[side];
     match own.standing {

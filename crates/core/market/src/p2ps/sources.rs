@@ -22,6 +22,11 @@ use super::stream::Incoming;
 use crate::backbone::{LinkUp, StreamMsg, can_be_topic};
 use crate::ration::Ration;
 
+/// How long after a service came up again its items are looked at. Until then the provider's refreshes make
+/// most of them good; the others may have had theirs before the directory told that the service was down,
+/// since topics are not ordered against each other.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
+
 /// Services, the source distributors that offer them, and the streams that these publish.
 pub(super) struct Sources {
     /// By id.
@@ -283,6 +288,14 @@ impl Sources {
             {
                 stream.heard_at = now;
             }
+        }
+    }
+
+    /// Items of a service that are suspect after a while are asked for then.
+    pub(super) fn recheck_later(&mut self, id: u16, now: Nanos) {
+        if let Some(service) = self.services.get_mut(&id) {
+            service.recheck_at = now + RECHECK_AFTER;
+            self.services_due_at = self.services_due_at.min(service.recheck_at);
         }
     }
 

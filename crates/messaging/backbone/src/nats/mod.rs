@@ -11,9 +11,9 @@
 //! | `socket` | the thread of NATS, and the rings to it |
 //! | `outlet`, `inlet` | the two sides of the backbone over these |
 //!
-//! NATS delivers at most once. A packet that is missing shows by its number. It is fetched from JetStream, or the hole in
-//! the sequence of the messages leads to new images; a link on which one is missing breaks at both ends. So nothing is lost silently, whatever a
-//! server drops, and whichever of a cluster dies.
+//! NATS delivers at most once. A packet that is missing shows by its number. It is fetched from JetStream, or the hole
+//! in the sequence of the messages leads to new images; a link on which one is missing breaks at both ends. So nothing
+//! is lost silently, whatever a server drops, and whichever of a cluster dies.
 
 mod choice;
 mod config;

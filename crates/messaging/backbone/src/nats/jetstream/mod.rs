@@ -47,6 +47,13 @@ pub(super) struct Bounds {
     pub(super) held_bytes: usize,
 }
 
+impl Bounds {
+    /// How long a request is waited for.
+    fn patience(&self) -> Duration {
+        self.wait / ASKS_IN_WAIT
+    }
+}
+
 /// A request to the API.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
@@ -134,7 +141,6 @@ pub(super) struct Recovery {
     /// The server answers with more than one message.
     is_batched: bool,
     rest_until: Nanos,
-    requests: Vec<Request>,
     notices: Vec<String>,
     tally: Tally,
 }
@@ -151,7 +157,6 @@ impl Recovery {
             last_token: 0,
             is_batched: false,
             rest_until: Nanos::ZERO,
-            requests: Vec::new(),
             notices: Vec::new(),
             tally: Tally::default(),
         }
@@ -184,11 +189,11 @@ impl Recovery {
         bytes: &[u8],
     ) -> Course {
         let (head, is_numbered) = (packet.head, packet.head.kind.is_numbered());
-        if self.holes.is_empty() && head.number <= number + u64::from(is_numbered) {
+        let is_next = head.number <= number + u64::from(is_numbered);
+        if self.holes.is_empty() && is_next {
             return Course::Pass;
         }
         let Some(hole) = self.holes.get_mut(&key) else {
-            let is_next = head.number <= number + u64::from(is_numbered);
             if is_next || !self.opens(now, key, number, head.number) {
                 return Course::Pass;
             }
@@ -377,7 +382,7 @@ impl Recovery {
 
     /// Does what is due. Returns the streams of packets that may go on.
     pub(super) fn poll(&mut self, now: Nanos) -> Vec<Key> {
-        let patience = self.bounds.wait / ASKS_IN_WAIT;
+        let patience = self.bounds.patience();
         let late = self.asked.iter().filter(|(_, (_, at))| now >= *at + patience);
         for token in late.map(|(token, _)| *token).collect::<Vec<_>>() {
             self.tally.unanswered += 1;
@@ -392,6 +397,7 @@ impl Recovery {
 
     /// Takes the requests that can be made now.
     pub(super) fn take_requests(&mut self, now: Nanos) -> Vec<Request> {
+        let mut requests = Vec::new();
         for (key, hole) in &mut self.holes {
             let Some(subject) = self.subjects.get(&key.0) else { continue };
             let before = hole.wanted.bytes();
@@ -403,17 +409,17 @@ impl Recovery {
                 self.last_token = token;
                 self.asked.insert(token, (*key, now));
                 self.tally.requests += 1;
-                self.requests.push(Request { token, body: answer::request(ask, subject) });
+                requests.push(Request { token, body: answer::request(ask, subject) });
             }
             self.held_bytes += hole.wanted.bytes() - before;
         }
         self.make_room();
-        std::mem::take(&mut self.requests)
+        requests
     }
 
     /// When [`Recovery::poll`] has something to do, if nothing comes before.
     pub(super) fn due(&self) -> Nanos {
-        let patience = self.bounds.wait / ASKS_IN_WAIT;
+        let patience = self.bounds.patience();
         let asked = self.asked.values().map(|(_, at)| *at + patience);
         // What cannot be asked because too much is under way waits for that.
         let has_room = self.asked.len() < self.bounds.requests;
