@@ -253,6 +253,8 @@ impl Watched {
                 let went_back = self.image.is_some_and(|before| seq_num < before.seq_num);
                 if went_back && self.may_go_back {
                     assert!(!self.is_good, "{}: the image went back while it was good", self.name);
+                    let is_good = refresh.state.data == DataState::Ok;
+                    assert!(is_good, "{}: the image went back to one that is suspect", self.name);
                     (self.first, self.tally) = (seq_num, Tally::default());
                 } else if let Some(before) = self.image {
                     assert!(seq_num >= before.seq_num, "{}: the image went back: {before:?}", self.name);

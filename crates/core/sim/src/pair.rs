@@ -105,6 +105,8 @@ pub struct Pair {
     sides: [Side; 2],
     counters: Arc<DistributorCounters>,
     server: Server,
+    /// It follows both at a time.
+    is_hot: bool,
     server_counters: Arc<ServerCounters>,
     relay_counters: Arc<ServerCounters>,
     sources: BTreeMap<(u64, Option<u16>), SourceId>,
@@ -127,7 +129,21 @@ const CONNECTION_DELAY: Duration = Duration::from_millis(5);
 impl Pair {
     /// Everything is about to start. With shards, a relay compares the two.
     #[must_use]
-    pub fn new(seed: u64, item_count: usize, consumer_count: usize, shards: usize) -> Pair {
+    pub fn hot(seed: u64, item_count: usize, consumer_count: usize, shards: usize) -> Pair {
+        Pair::build(seed, (item_count, consumer_count), (true, shards))
+    }
+
+    /// The same with a service that is taken from one at a time: the other one stands by.
+    #[must_use]
+    pub fn warm(seed: u64, item_count: usize, consumer_count: usize, shards: usize) -> Pair {
+        Pair::build(seed, (item_count, consumer_count), (false, shards))
+    }
+
+    fn build(
+        seed: u64,
+        (item_count, consumer_count): (usize, usize),
+        (is_hot, shards): (bool, usize),
+    ) -> Pair {
         let mut rng = Rng::new(seed);
         let counters = Arc::new(DistributorCounters::default());
         let (server_counters, relay_counters) = (Arc::default(), Arc::default());
@@ -157,7 +173,8 @@ impl Pair {
             seed,
             changes: true,
             sides,
-            server: Server::hot(rng.next_u64(), shards, &server_counters, &relay_counters),
+            server: Server::of_pair((rng.next_u64(), shards), is_hot, &server_counters, &relay_counters),
+            is_hot,
             counters,
             server_counters,
             relay_counters,
@@ -250,6 +267,9 @@ impl Pair {
             );
         }
         let counters = self.counters();
+        if !self.is_hot {
+            return;
+        }
         let followed =
             (counters.hot_items.get(), counters.hot_items_single.get(), counters.hot_items_unnumbered.get());
         let items = self.provider.items().len() as u64;

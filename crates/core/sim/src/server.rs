@@ -88,36 +88,33 @@ impl Server {
         counters: &Arc<ServerCounters>,
         relay_counters: &Arc<ServerCounters>,
     ) -> Server {
-        Server::build((peer, shards), false, counters, relay_counters)
+        // Half of the servers have no cache, with or without shards.
+        let is_uncached = (peer >> 8).is_multiple_of(2);
+        Server::build((peer, shards), (false, is_uncached), counters, relay_counters)
     }
 
-    /// The same, with services that are taken from two source distributors at a time.
-    pub(crate) fn hot(
-        peer: u64,
-        shards: usize,
-        counters: &Arc<ServerCounters>,
-        relay_counters: &Arc<ServerCounters>,
-    ) -> Server {
-        Server::build((peer, shards), true, counters, relay_counters)
-    }
-
-    fn build(
+    /// The same with a cache, for services that two source distributors have: taken from both at a time if hot.
+    pub(crate) fn of_pair(
         (peer, shards): (u64, usize),
         is_hot: bool,
         counters: &Arc<ServerCounters>,
         relay_counters: &Arc<ServerCounters>,
     ) -> Server {
+        let is_uncached = shards > 0 && (peer >> 8).is_multiple_of(2);
+        Server::build((peer, shards), (is_hot, is_uncached), counters, relay_counters)
+    }
+
+    fn build(
+        (peer, shards): (u64, usize),
+        (is_hot, is_uncached): (bool, bool),
+        counters: &Arc<ServerCounters>,
+        relay_counters: &Arc<ServerCounters>,
+    ) -> Server {
         // The relay has all images; of the world's few items a shard keeps none, some or all.
         let kept_images_max = (shards > 0).then_some([0, 1, 3, 100][peer as usize % 4]);
-        // Half of the servers have no cache, with or without shards.
-        let without_cache =
-            ((peer >> 8).is_multiple_of(2) && (!is_hot || shards > 0)).then(|| ServiceNames::ALL.to_owned());
-        let config = ServerConfig {
-            kept_images_max,
-            uncached: without_cache.into_iter().collect(),
-            hot: is_hot.then(|| ServiceNames::ALL.to_owned()).into_iter().collect(),
-            ..config()
-        };
+        let all_if = |is: bool| is.then(|| ServiceNames::ALL.to_owned()).into_iter().collect();
+        let config =
+            ServerConfig { kept_images_max, uncached: all_if(is_uncached), hot: all_if(is_hot), ..config() };
         Server::configured(peer, shards, &config, &Arc::new(Dictionary::new()), counters, relay_counters)
     }
 

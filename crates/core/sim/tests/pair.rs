@@ -1,4 +1,4 @@
-//! Two source distributors with the same input, and a server that follows both. A failing run prints the command that
+//! Two source distributors with the same input, and a server that follows both, or one while the other stands by. A failing run prints the command that
 //! repeats it; `RUNS` and `FROM` make more runs from other seeds.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn one_side_may_suffer(first: u64, shards: usize, faults: PairFaults, delay: Dur
     let mut happened = BTreeMap::new();
     let mut switches = 0;
     testkit::for_each_seed!(first..first + SEEDS, |seed| {
-        let mut world = Pair::new(seed, ITEMS, CONSUMERS, shards);
+        let mut world = Pair::hot(seed, ITEMS, CONSUMERS, shards);
         world.run(Duration::from_secs(15));
         world.forget();
         world.set((seed % 2) as usize, faults, delay);
@@ -63,11 +63,19 @@ fn nor_by_clients_of_shards() {
     one_side_may_suffer(3_000, 3, PairFaults::ALL, USUAL);
 }
 
+fn hot(shards: usize) -> impl Fn(u64) -> Pair {
+    move |seed| Pair::hot(seed, ITEMS, CONSUMERS, shards)
+}
+
+fn warm(shards: usize) -> impl Fn(u64) -> Pair {
+    move |seed| Pair::warm(seed, ITEMS, CONSUMERS, shards)
+}
+
 /// Both sides suffer: the promise of every service holds.
-fn both_sides_may_suffer(first: u64, shards: usize, faults: PairFaults, delay: Duration) {
+fn both_sides_may_suffer(first: u64, make: impl Fn(u64) -> Pair, faults: PairFaults, delay: Duration) {
     let mut happened = BTreeMap::new();
     testkit::for_each_seed!(first..first + SEEDS, |seed| {
-        let mut world = Pair::new(seed, ITEMS, CONSUMERS, shards);
+        let mut world = make(seed);
         for side in 0..2 {
             world.set(side, faults, delay);
         }
@@ -82,15 +90,26 @@ fn both_sides_may_suffer(first: u64, shards: usize, faults: PairFaults, delay: D
 
 #[test]
 fn whatever_happens_to_both_nothing_is_lost_in_silence() {
-    both_sides_may_suffer(4_000, 0, PairFaults::ALL, USUAL);
+    both_sides_may_suffer(4_000, hot(0), PairFaults::ALL, USUAL);
 }
 
 #[test]
 fn nor_when_they_are_late() {
-    both_sides_may_suffer(5_000, 0, PairFaults { loss: 0.05, ..PairFaults::ALL }, Duration::from_millis(200));
+    let faults = PairFaults { loss: 0.05, ..PairFaults::ALL };
+    both_sides_may_suffer(5_000, hot(0), faults, Duration::from_millis(200));
 }
 
 #[test]
 fn nor_behind_shards() {
-    both_sides_may_suffer(6_000, 3, PairFaults::ALL, USUAL);
+    both_sides_may_suffer(6_000, hot(3), PairFaults::ALL, USUAL);
+}
+
+#[test]
+fn nor_of_a_service_for_which_one_stands_by() {
+    both_sides_may_suffer(7_000, warm(0), PairFaults::ALL, USUAL);
+}
+
+#[test]
+fn nor_of_such_a_one_behind_shards() {
+    both_sides_may_suffer(8_000, warm(3), PairFaults::ALL, USUAL);
 }

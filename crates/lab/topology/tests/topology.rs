@@ -1,7 +1,7 @@
 //! Topologies, networks and faults of many seeds. A failing run prints the command that repeats it, and a smaller run.
 
 use testkit::repeat::seeds_are_usual;
-use tickcast_topology::{Carrier, Outcome, Plan, check};
+use tickcast_topology::{Carrier, ONCE_FAILED, Outcome, Plan, check};
 
 /// Seeds of a test; `tools/test.sh` runs more.
 const SEEDS: u64 = 400;
@@ -17,6 +17,12 @@ fn any_topology_under_any_faults() {
         assert!(sum.suspects > 2_000, "{sum:?}");
         assert!(sum.datagrams_lost > 10_000 && sum.messages_lost > 100, "{sum:?}");
     }
+}
+
+#[test]
+fn what_failed_once_holds() {
+    let _repeat = testkit::repeat!();
+    ONCE_FAILED.into_iter().for_each(|seed| _ = check(seed));
 }
 
 #[test]

@@ -95,6 +95,7 @@ counters! {
         updates_in: Total, "messages", "Updates of watched items.";
         updates_unwatched: Total, "messages", "Updates of items that nobody watches here, dropped at once.";
         updates_held: Total, "messages", "Updates held back until the image they belong to has come.";
+        images_older: Total, "images", "Suspect images that were older than what clients have had: their state alone was taken.";
         updates_stale: Total, "messages", "Updates dropped because the image already holds them.";
         updates_out: Total, "messages", "Updates handed to clients' connections.";
         updates_outside_views: Total, "messages", "Updates that a stream was not sent because its view shows nothing of them.";

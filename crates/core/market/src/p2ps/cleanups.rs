@@ -196,9 +196,7 @@ impl WatchedItems {
                 }
             }
             What::Ask if item.life.phase() == Phase::Idle => self.request(index),
-            What::Recheck
-                if item.life.phase() == Phase::Live && item.cached.state().data == DataState::Suspect =>
-            {
+            What::Recheck if item.life.is_shown() && item.cached.state().data == DataState::Suspect => {
                 self.request(index);
             }
             What::Ask | What::Recheck => {}

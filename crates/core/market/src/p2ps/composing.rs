@@ -252,13 +252,13 @@ fn note_refusal(items: &mut WatchedItems, alias: &Arc<Alias>, member: Option<usi
 
 /// Whether streams can go on from an item.
 fn is_good(items: &WatchedItems, index: usize) -> bool {
-    let item = items.table.get(index).filter(|item| item.life.phase() == Phase::Live);
+    let item = items.table.get(index).filter(|item| item.life.is_shown());
     item.is_some_and(|item| !item.is_suspect() && item.cached.is_current())
 }
 
 /// Whether the provider says that an item is suspect.
 fn is_bad(items: &WatchedItems, index: usize) -> bool {
-    let item = items.table.get(index).filter(|item| item.life.phase() == Phase::Live);
+    let item = items.table.get(index).filter(|item| item.life.is_shown());
     item.is_some_and(|item| item.cached.state().data == DataState::Suspect)
 }
 
@@ -381,7 +381,7 @@ fn probe_composed(
     if is_good(items, index) {
         return move_composed(items, now, alias, member, false, sink);
     }
-    if items.table[index].life.phase() == Phase::Live {
+    if items.table[index].life.is_shown() {
         return look_again(items, now, alias);
     }
     let probe = Bound { member: Some(member), index, serial: items.table[index].serial };
@@ -465,7 +465,7 @@ fn attach(
     sink: &mut impl ServerSink,
 ) {
     items.table[index].lingers_until = None;
-    let is_live = items.table[index].life.phase() == Phase::Live;
+    let is_live = items.table[index].life.is_shown();
     let is_good = is_good(items, index);
     let mut closing = Vec::new();
     for Group { form, mut watchers } in taken.active {

@@ -1,15 +1,16 @@
 //! From streams and links to the watchers of an item.
 
 use rwf::{
-    DataState, DecodeError, GenericMsg, Key, MsgClass, RefreshMsg, StateCode, StatusMsg, StreamState,
+    DataState, DecodeError, GenericMsg, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState,
     UpdateMsg, peek,
 };
-use units::Nanos;
+use units::{Nanos, Sqn};
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
 use super::client::{Changed, clock_ms};
 use super::held::HeldMessage;
+use super::item::Item;
 use super::items::WatchedItems;
 use super::kept;
 use super::ledger::{Fate, before};
@@ -88,12 +89,14 @@ impl WatchedItems {
                     self.counters.held_overflows.inc();
                 }
             }
+            Act::Renew => renew(self, now, index, sink),
             // What comes before the request is sent is in the image that answers it; not in one that is on
             // its way already.
             _ => {}
         }
         if kind == Kind::Update {
-            self.ledger.account(item.account).taken.in_images += 1;
+            let account = self.table[index].account;
+            self.ledger.account(account).taken.in_images += 1;
         }
     }
 
@@ -228,8 +231,14 @@ impl WatchedItems {
         body: &[u8],
         sink: &mut impl ServerSink,
     ) -> Result<(), DecodeError> {
-        let item = &mut self.table[index];
         let msg = RefreshMsg::parse(body)?;
+        if is_older_and_suspect(&self.table[index], &msg) {
+            let item = &self.table[index];
+            let (id, after) = (item.id.unwrap_or_default(), item.life.image_after().unwrap_or_default());
+            keep_newer(self, now, (index, id), (after, &msg.state), sink);
+            return Ok(());
+        }
+        let item = &mut self.table[index];
         match (item.cached.on_refresh(&msg, &self.rules)?, msg.state.stream) {
             (false, _) => {}
             (true, StreamState::Open) => {
@@ -295,13 +304,15 @@ impl WatchedItems {
             self.table[index].life.receive(Some(after));
         } else if msg.part_num.unwrap_or(0) == 0 {
             let was_bound = self.table[index].id == Some(id);
-            let joins = self.bind(index, id)
-                && (self.joins_stream(index, after, was_bound)
-                    || units::planted(units::Bug::TakesStaleImages));
+            let joins = self.bind(index, id) && self.joins_stream(index, after, was_bound);
             self.table[index].life.receive(joins.then_some(after));
             if !joins {
                 self.request(index);
                 self.send_requests(now, sink);
+                return Ok(());
+            }
+            if is_older_and_suspect(&self.table[index], &msg) {
+                keep_newer(self, now, (index, id), (after, &msg.state), sink);
                 return Ok(());
             }
         }
@@ -324,16 +335,7 @@ impl WatchedItems {
             return Ok(());
         }
         let held = show_image(self, now, index, after, sink);
-        for (sequence, kind, body) in held {
-            // Applying one may close the item or send it back to be asked for.
-            if let Some(item) = self.table.get(index).filter(|item| item.id == Some(id)) {
-                if kind == Kind::Update {
-                    // It is counted anew.
-                    self.ledger.account(item.account).taken.in_images -= 1;
-                }
-                self.on_item_message(now, index, sequence, kind, &body, sink);
-            }
-        }
+        release_held(self, now, (index, id), held, sink);
         self.send_requests(now, sink);
         Ok(())
     }
@@ -543,6 +545,74 @@ fn show_image(
     items.send_refreshes(now, index, sink);
     kept::note_here(items, now, index, sink);
     held
+}
+
+/// What was held for an image comes behind it.
+fn release_held(
+    items: &mut WatchedItems,
+    now: Nanos,
+    (index, id): (usize, u32),
+    held: Vec<HeldMessage>,
+    sink: &mut impl ServerSink,
+) {
+    for (sequence, kind, body) in held {
+        // Applying one may close the item or send it back to be asked for.
+        if let Some(item) = items.table.get(index).filter(|item| item.id == Some(id)) {
+            if kind == Kind::Update {
+                // It is counted anew.
+                items.ledger.account(item.account).taken.in_images -= 1;
+            }
+            items.on_item_message(now, index, sequence, kind, &body, sink);
+        }
+    }
+}
+
+/// The instance says more of an item whose image here is newer than its own: it is asked for that.
+#[cold]
+fn renew(items: &mut WatchedItems, now: Nanos, index: usize, sink: &mut impl ServerSink) {
+    items.enqueue(index);
+    items.send_requests(now, sink);
+}
+
+/// Whether an image says less than what is here: another instance or provider has come further, and this one is lost. The
+/// sides of a hot service are told apart before (`side_images`).
+fn is_older_and_suspect(item: &Item, msg: &RefreshMsg<'_>) -> bool {
+    msg.state.data == DataState::Suspect
+        && msg.state.stream == StreamState::Open
+        && msg.part_num.unwrap_or(0) == 0
+        && item.hot.is_none()
+        && item.cached.has_image()
+        && msg.seq_num.zip(item.cached.seq_num()).is_some_and(|(its, ours)| Sqn(its).precedes(Sqn(ours)))
+}
+
+/// The image that has come is older than what clients have had, and suspect: it brings its state alone.
+fn keep_newer(
+    items: &mut WatchedItems,
+    now: Nanos,
+    (index, id): (usize, u32),
+    (after, state): (u64, &State<'_>),
+    sink: &mut impl ServerSink,
+) {
+    let life = &mut items.table[index].life;
+    life.receive(None);
+    if !life.accepts_image(after) {
+        items.request(index);
+        items.send_requests(now, sink);
+        return;
+    }
+    let before = life.phase();
+    let held = life.on_older_image(after).unwrap_or_default();
+    items.recovery.count(before, Phase::Ahead);
+    if before == Phase::Live {
+        kept::begin_again(items, index);
+    }
+    items.counters.images_older.inc();
+    items.suspect(now, index, (state.code, &state.text_lossy()), sink);
+    close_if_suspect(items, now, index, sink);
+    serve_newcomers(items, now, index, sink);
+    items.look_composed(now, index, sink);
+    release_held(items, now, (index, id), held, sink);
+    items.send_requests(now, sink);
 }
 
 /// One part of an image of a hot service's item, which is awaited. What has waited for it waits at its side.

@@ -7,7 +7,6 @@ use units::Nanos;
 use super::PointToPoint;
 use super::audience::{Audience, Group};
 use super::base::Watcher;
-use super::life::Phase;
 use super::sink::ServerSink;
 
 impl PointToPoint {
@@ -20,8 +19,7 @@ impl PointToPoint {
             self.items.settle_stream(watcher, sink);
             let Some(client) = self.items.clients.get(watcher.client) else { continue };
             let Some(stream) = client.streams.get(&watcher.stream_id) else { continue };
-            let is_live =
-                self.items.table.get(stream.index()).is_some_and(|item| item.life.phase() == Phase::Live);
+            let is_live = self.items.table.get(stream.index()).is_some_and(|item| item.life.is_shown());
             if is_live && !client.pauses(watcher.stream_id) {
                 items.entry(stream.index()).or_default().add(watcher, &stream.form, false);
             }

@@ -21,6 +21,8 @@ pub(super) enum Phase {
     Awaited,
     /// The image is here, and every update since.
     Live,
+    /// What is here is newer than what the instance has, which is suspect: it stays until the instance says more.
+    Ahead,
 }
 
 /// What comes about an item.
@@ -36,6 +38,8 @@ pub(super) enum Input {
     Wait,
     /// A whole image that has all that is needed.
     Image,
+    /// The same, but suspect and older by its number than what is here.
+    OlderImage,
     /// A stream message that is not in the image.
     Message,
     /// A stream message that is in the image already.
@@ -63,12 +67,16 @@ pub(super) enum Act {
     AskAgain,
     /// Show the image to the watchers, then apply what was held.
     Show,
+    /// Keep the image that is here, and mark the item suspect.
+    Keep,
     /// Apply the message, and pass it on.
     Apply,
     /// Hold the message until the image is here.
     Hold,
     /// Drop the message. An image that is older than it is of no use.
     Note,
+    /// Drop the message as one to note, and put the item into the queue.
+    Renew,
     /// Drop the message, and count it as stale.
     DropStale,
     /// Mark the item suspect, and put it into the queue.
@@ -80,38 +88,41 @@ pub(super) enum Act {
 /// The table: the state that follows, and what has to be done.
 #[inline]
 pub(super) const fn next(phase: Phase, input: Input) -> (Phase, Act) {
-    use Phase::{Awaited, Idle, Live, Queued, Requested, Requeued};
+    use Phase::{Ahead, Awaited, Idle, Live, Queued, Requested, Requeued};
     match (input, phase) {
         (Input::Want, Idle) => (Queued, Act::Enqueue),
         (Input::Want, Queued | Requeued) => (phase, Act::Pass),
-        (Input::Want, Requested | Awaited | Live) => (Requeued, Act::Enqueue),
+        (Input::Want, Requested | Awaited | Live | Ahead) => (Requeued, Act::Enqueue),
 
         (Input::Turn, Queued) => (Requested, Act::Register),
         (Input::Turn, Requeued) => (Requested, Act::AskAgain),
-        (Input::Turn, Idle | Requested | Awaited | Live) => (phase, Act::Pass),
+        (Input::Turn, Idle | Requested | Awaited | Live | Ahead) => (phase, Act::Pass),
 
         (Input::TurnInVain, Queued | Requeued) => (Idle, Act::Pass),
-        (Input::TurnInVain, Idle | Requested | Awaited | Live) => (phase, Act::Pass),
+        (Input::TurnInVain, Idle | Requested | Awaited | Live | Ahead) => (phase, Act::Pass),
 
         (Input::Wait, Requested) => (Awaited, Act::Pass),
-        (Input::Wait, Idle | Queued | Requeued | Awaited | Live) => (phase, Act::Pass),
+        (Input::Wait, Idle | Queued | Requeued | Awaited | Live | Ahead) => (phase, Act::Pass),
 
         (Input::Image, Requested | Awaited) => (Live, Act::Show),
-        (Input::Image, Idle | Queued | Requeued | Live) => (phase, Act::Pass),
+        (Input::OlderImage, Requested | Awaited | Live) => (Ahead, Act::Keep),
+        (Input::OlderImage, Idle | Queued | Requeued | Ahead)
+        | (Input::Image, Idle | Queued | Requeued | Live | Ahead) => (phase, Act::Pass),
 
         (Input::Message, Idle) => (Idle, Act::Pass),
         (Input::Message | Input::OldMessage, Queued | Requeued) => (phase, Act::Note),
         (Input::Message | Input::OldMessage, Requested | Awaited) => (phase, Act::Hold),
+        (Input::Message | Input::OldMessage, Ahead) => (Requeued, Act::Renew),
         (Input::Message, Live) => (Live, Act::Apply),
         (Input::OldMessage, Idle) => (Idle, Act::Pass),
         (Input::OldMessage, Live) => (Live, Act::DropStale),
 
         (Input::Lack, Idle | Queued | Requeued | Awaited) => (phase, Act::Pass),
         (Input::Lack, Requested) => (Requested, Act::Note),
-        (Input::Lack, Live) => (Requeued, Act::Suspect),
+        (Input::Lack, Live | Ahead) => (Requeued, Act::Suspect),
 
         (Input::Down | Input::OldDown, Idle) => (Idle, Act::Pass),
-        (Input::Down | Input::OldDown, Queued | Requeued | Requested | Awaited) => (phase, Act::Note),
+        (Input::Down | Input::OldDown, Queued | Requeued | Requested | Awaited | Ahead) => (phase, Act::Note),
         (Input::Down, Live) => (Live, Act::Doubt),
         (Input::OldDown, Live) => (Live, Act::Pass),
 
@@ -149,6 +160,8 @@ pub(super) enum Life {
         /// Stream messages up to this number are in the image.
         image_after: u64,
     },
+    /// See [`Phase::Ahead`].
+    Ahead(Box<Fetch>),
 }
 
 impl Life {
@@ -162,6 +175,7 @@ impl Life {
             Life::Requested(_) => Phase::Requested,
             Life::Awaited(_) => Phase::Awaited,
             Life::Live { .. } => Phase::Live,
+            Life::Ahead(_) => Phase::Ahead,
         }
     }
 
@@ -179,10 +193,14 @@ impl Life {
             Life::Live { image_after } if sequence <= *image_after => Input::OldMessage,
             _ => Input::Message,
         };
-        let (_, act) = next(self.phase(), input);
+        let (phase, act) = next(self.phase(), input);
         match (act, self) {
             (Act::Apply, Life::Live { image_after }) => *image_after = sequence,
             (Act::Note, life) => life.note(sequence),
+            (Act::Renew, life) => {
+                life.enter(phase, 0);
+                life.note(sequence);
+            }
             _ => {}
         }
         act
@@ -192,7 +210,7 @@ impl Life {
     pub(super) fn on_lack(&mut self, lacks: u64) -> Act {
         let (phase, act) = next(self.phase(), Input::Lack);
         self.enter(phase, lacks);
-        if act == Act::Note {
+        if matches!(act, Act::Note | Act::Suspect) {
             self.note(lacks);
         }
         act
@@ -221,10 +239,25 @@ impl Life {
         if act != Act::Show {
             return None;
         }
-        let after_this = if units::planted(units::Bug::DropsHeld) { u64::MAX } else { after };
-        let held = self.fetch_mut().map(|fetch| fetch.held.take_after(after_this).collect());
+        let held = self.take_held(after);
         self.enter(phase, after);
         held
+    }
+
+    /// The same of an image that is suspect and older than what is here, if that is to be kept.
+    pub(super) fn on_older_image(&mut self, after: u64) -> Option<Vec<HeldMessage>> {
+        let (phase, act) = next(self.phase(), Input::OlderImage);
+        if act != Act::Keep {
+            return None;
+        }
+        let held = self.take_held(after).unwrap_or_default();
+        self.enter(phase, 0);
+        Some(held)
+    }
+
+    fn take_held(&mut self, after: u64) -> Option<Vec<HeldMessage>> {
+        let after_this = if units::planted(units::Bug::DropsHeld) { u64::MAX } else { after };
+        self.fetch_mut().map(|fetch| fetch.held.take_after(after_this).collect())
     }
 
     /// Moves to a state. An image that is shown then was taken after `number`; one that is needed then is no older.
@@ -234,9 +267,11 @@ impl Life {
         }
         let fetch = match std::mem::take(self) {
             Life::Idle => Box::default(),
-            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
-                fetch
-            }
+            Life::Queued(fetch)
+            | Life::Requeued(fetch)
+            | Life::Requested(fetch)
+            | Life::Awaited(fetch)
+            | Life::Ahead(fetch) => fetch,
             Life::Live { image_after } => {
                 Box::new(Fetch { needs_after: image_after.max(number), ..Fetch::default() })
             }
@@ -248,23 +283,28 @@ impl Life {
             Phase::Requested => Life::Requested(fetch),
             Phase::Awaited => Life::Awaited(fetch),
             Phase::Live => Life::Live { image_after: number },
+            Phase::Ahead => Life::Ahead(fetch),
         };
     }
 
     fn fetch(&self) -> Option<&Fetch> {
         match self {
-            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
-                Some(fetch)
-            }
+            Life::Queued(fetch)
+            | Life::Requeued(fetch)
+            | Life::Requested(fetch)
+            | Life::Awaited(fetch)
+            | Life::Ahead(fetch) => Some(fetch),
             Life::Idle | Life::Live { .. } => None,
         }
     }
 
     fn fetch_mut(&mut self) -> Option<&mut Fetch> {
         match self {
-            Life::Queued(fetch) | Life::Requeued(fetch) | Life::Requested(fetch) | Life::Awaited(fetch) => {
-                Some(fetch)
-            }
+            Life::Queued(fetch)
+            | Life::Requeued(fetch)
+            | Life::Requested(fetch)
+            | Life::Awaited(fetch)
+            | Life::Ahead(fetch) => Some(fetch),
             Life::Idle | Life::Live { .. } => None,
         }
     }
@@ -279,6 +319,11 @@ impl Life {
     /// Whether an image is on its way.
     pub(super) fn awaits_image(&self) -> bool {
         matches!(self, Life::Requested(_) | Life::Awaited(_))
+    }
+
+    /// Whether an image is with the watchers, be it the instance's or a newer one.
+    pub(super) fn is_shown(&self) -> bool {
+        matches!(self, Life::Live { .. } | Life::Ahead(_))
     }
 
     /// Whether the instance knows over the present link that the item is wanted.
@@ -314,7 +359,8 @@ impl Life {
 
     /// Whether an image taken after `sequence` has what was lost, and what was dropped.
     pub(super) fn accepts_image(&self, sequence: u64) -> bool {
-        self.fetch().is_none_or(|fetch| sequence >= fetch.needs_after && fetch.held.fits(sequence))
+        let is_new = |fetch: &Fetch| sequence >= fetch.needs_after && fetch.held.fits(sequence);
+        units::planted(units::Bug::TakesStaleImages) || self.fetch().is_none_or(is_new)
     }
 }
 
@@ -322,14 +368,22 @@ impl Life {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 6] =
-        [Phase::Idle, Phase::Queued, Phase::Requeued, Phase::Requested, Phase::Awaited, Phase::Live];
-    const INPUTS: [Input; 11] = [
+    const PHASES: [Phase; 7] = [
+        Phase::Idle,
+        Phase::Queued,
+        Phase::Requeued,
+        Phase::Requested,
+        Phase::Awaited,
+        Phase::Live,
+        Phase::Ahead,
+    ];
+    const INPUTS: [Input; 12] = [
         Input::Want,
         Input::Turn,
         Input::TurnInVain,
         Input::Wait,
         Input::Image,
+        Input::OlderImage,
         Input::Message,
         Input::OldMessage,
         Input::Lack,
@@ -348,6 +402,7 @@ mod tests {
             Phase::Requested => Life::Requested(fetch),
             Phase::Awaited => Life::Awaited(fetch),
             Phase::Live => Life::Live { image_after: 10 },
+            Phase::Ahead => Life::Ahead(fetch),
         }
     }
 
@@ -359,23 +414,25 @@ mod tests {
             Input::Down => life.on_service_status(11),
             Input::OldDown => life.on_service_status(10),
             Input::Image => life.on_image(13).map_or(Act::Pass, |_| Act::Show),
+            Input::OlderImage => life.on_older_image(13).map_or(Act::Pass, |_| Act::Keep),
             _ => life.on(input),
         }
     }
 
     /// Each line: the input, and what becomes of an item in each state, in the order of `PHASES`.
     const TABLE: &str = "
-| Want | Queued, Enqueue | Queued | Requeued | Requeued, Enqueue | Requeued, Enqueue | Requeued, Enqueue |
-| Turn | Idle | Requested, Register | Requested, AskAgain | Requested | Awaited | Live |
-| TurnInVain | Idle | Idle | Idle | Requested | Awaited | Live |
-| Wait | Idle | Queued | Requeued | Awaited | Awaited | Live |
-| Image | Idle | Queued | Requeued | Live, Show | Live, Show | Live |
-| Message | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, Apply |
-| OldMessage | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, DropStale |
-| Lack | Idle | Queued | Requeued | Requested, Note | Awaited | Requeued, Suspect |
-| Down | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live, Doubt |
-| OldDown | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live |
-| Lost | Idle | Idle | Idle | Idle | Idle | Idle |
+| Want | Queued, Enqueue | Queued | Requeued | Requeued, Enqueue | Requeued, Enqueue | Requeued, Enqueue | Requeued, Enqueue |
+| Turn | Idle | Requested, Register | Requested, AskAgain | Requested | Awaited | Live | Ahead |
+| TurnInVain | Idle | Idle | Idle | Requested | Awaited | Live | Ahead |
+| Wait | Idle | Queued | Requeued | Awaited | Awaited | Live | Ahead |
+| Image | Idle | Queued | Requeued | Live, Show | Live, Show | Live | Ahead |
+| OlderImage | Idle | Queued | Requeued | Ahead, Keep | Ahead, Keep | Ahead, Keep | Ahead |
+| Message | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, Apply | Requeued, Renew |
+| OldMessage | Idle | Queued, Note | Requeued, Note | Requested, Hold | Awaited, Hold | Live, DropStale | Requeued, Renew |
+| Lack | Idle | Queued | Requeued | Requested, Note | Awaited | Requeued, Suspect | Requeued, Suspect |
+| Down | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live, Doubt | Ahead, Note |
+| OldDown | Idle | Queued, Note | Requeued, Note | Requested, Note | Awaited, Note | Live | Ahead, Note |
+| Lost | Idle | Idle | Idle | Idle | Idle | Idle | Idle |
 ";
 
     #[test]
@@ -416,6 +473,10 @@ mod tests {
         assert!(life.receives(20) && !life.receives(21));
         assert_eq!(life.on_image(20).map(|held| held.len()), Some(1));
         assert_eq!((life.image_after(), life.on_message(20)), (Some(20), Act::DropStale));
+        assert_eq!((life.on_lack(22), life.on(Input::Turn)), (Act::Suspect, Act::AskAgain));
+        assert!(life.on_older_image(22).is_some() && life.image_after().is_none());
+        assert_eq!((life.on_message(23), life.on(Input::Turn)), (Act::Renew, Act::AskAgain));
+        assert!(!life.accepts_image(22) && life.accepts_image(23), "an image without what was dropped");
         life.on(Input::Lost);
         life.on(Input::Want);
         assert!(life.accepts_image(0), "another instance has other numbers");

@@ -61,7 +61,7 @@ impl WatchedItems {
         }
     }
 
-    fn enqueue(&mut self, index: usize) {
+    pub(super) fn enqueue(&mut self, index: usize) {
         self.recovery.queue.push_back((index, self.table[index].serial));
     }
 

@@ -187,14 +187,7 @@ impl Published {
 
     pub(super) fn remove(&mut self, shard: PeerId) {
         let Some(bit) = self.bit(shard) else { return };
-        for watched in &mut self.watched {
-            if let Some(item) = watched {
-                item.by &= if units::planted(units::Bug::ForgetsShards) { 0 } else { !bit };
-                if item.by == 0 {
-                    *watched = None;
-                }
-            }
-        }
+        self.watched.iter_mut().for_each(|watched| take_shard(watched, bit));
         self.shards.iter_mut().filter(|place| **place == Some(shard)).for_each(|place| *place = None);
     }
 
@@ -216,19 +209,22 @@ impl Published {
 
     pub(super) fn leave(&mut self, index: usize, shard: PeerId) {
         let Some(bit) = self.bit(shard) else { return };
-        let Some(watched) = self.watched.get_mut(index) else { return };
-        if let Some(item) = watched {
-            item.by &= !bit;
-            if item.by == 0 {
-                *watched = None;
-            }
-        }
+        self.watched.get_mut(index).into_iter().for_each(|watched| take_shard(watched, bit));
     }
 
     fn leave_all(&mut self, watchers: &[Watcher]) {
         for watcher in watchers {
             self.leave(watcher.stream_id as usize, PeerId(watcher.client.0));
         }
+    }
+}
+
+/// A shard does not watch an item any more; after the last one nobody does.
+fn take_shard(watched: &mut Option<Watched>, bit: u64) {
+    let Some(item) = watched else { return };
+    item.by &= if units::planted(units::Bug::ForgetsShards) { 0 } else { !bit };
+    if item.by == 0 {
+        *watched = None;
     }
 }
 

@@ -19,6 +19,7 @@ mod last_images;
 mod ledger;
 mod logins;
 mod memory;
+mod older;
 mod paced;
 mod progress;
 mod relay;
