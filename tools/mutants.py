@@ -5,7 +5,7 @@ A sample of the mutants that cargo-mutants knows is drawn from a seed. Each is b
 What the tests of the crate miss is tried against the simulators (STAGES). What these miss too is printed: it means the
 same as before, it costs only time or a figure of a counter, or a test is missing.
 
-    tools/mutants.py market --count 40              half an hour of two cores
+    tools/mutants.py market --count 40              half an hour of a core or more
     tools/mutants.py lbt --count 25
     tools/mutants.py market --count 40 --again      new tests, against what was missed
 
@@ -117,7 +117,7 @@ class Trial:
         lines.write_text(''.join(self.touched(names)))
         words = ['--in-place', '--cap-lints=true', '--output', str(out), '--test-package', package]
         words += ['--re', one_of(names), '--in-diff', str(lines), '--build-timeout=600']
-        # It would try the tests of the crate before the mutants, whichever package's it runs then.
+        # Before the mutants it runs the tests of the crate, whichever package is to be tested.
         is_own = package == f'tickcast-{self.crate}'
         words += ['--timeout-multiplier=4'] if is_own else ['--baseline=skip', '--timeout=400']
         words += ['--', *arguments]
