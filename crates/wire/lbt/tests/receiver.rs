@@ -297,6 +297,27 @@ fn numbers_below_the_trailing_edge_are_loss_at_once_and_never_asked_for() {
 }
 
 #[test]
+fn a_trailing_edge_is_believed_when_two_session_messages_tell_it_and_a_copy_is_not_another() {
+    let mut b = bench();
+    b.take(&data(0, &[(7, 0, "a")]));
+    b.take(&data(5, &[(7, 5, "f")]));
+    b.take(&sm(6, 4));
+    b.take(&sm(6, 4));
+    assert_eq!((b.counters.unrecovered_txw.get(), b.receiver.missing()), (0, 5));
+    b.take(&sm(7, 4));
+    assert_eq!((b.counters.unrecovered_txw.get(), b.receiver.missing()), (3, 3));
+}
+
+#[test]
+fn the_span_of_a_topic_is_from_its_first_number_to_the_next_one() {
+    let mut b = bench();
+    assert_eq!(b.receiver.span(7, Sqn(u32::MAX)), None, "it has not begun");
+    b.take(&data(0, &[(7, u32::MAX, "a"), (7, 0, "b"), (7, 1, "c")]));
+    assert_eq!(b.receiver.span(7, Sqn(u32::MAX)), Some(3));
+    assert_eq!(b.receiver.span(8, Sqn(0)), None, "nobody has subscribed to it");
+}
+
+#[test]
 fn loss_of_datagrams_without_messages_of_the_topic_is_no_loss_to_it() {
     let mut b = bench();
     b.take(&data(0, &[(7, 0, "a")]));

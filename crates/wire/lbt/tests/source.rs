@@ -669,6 +669,17 @@ fn memory_is_what_was_configured_and_does_not_grow_with_traffic() {
 }
 
 #[test]
+fn the_memory_of_topics_counts() {
+    let mut b = Bench::new(|_| {});
+    let before = b.source.memory_bytes();
+    for index in 0..1_000 {
+        b.topic(index);
+    }
+    let each = (b.source.memory_bytes() - before) / 1_000;
+    assert!((16..200).contains(&each), "{each}");
+}
+
+#[test]
 fn every_datagram_is_well_formed_to_its_last_byte() {
     let mut b = Bench::new(|_| {});
     let (one, two) = (b.topic(7), b.topic(9));

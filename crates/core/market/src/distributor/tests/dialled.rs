@@ -477,6 +477,26 @@ fn an_item_that_is_not_found_is_closed_for_everybody_and_forgotten() {
 }
 
 #[test]
+fn only_a_redirection_names_another_item() {
+    let mut bench = Bench::dialled(config(), &[A]);
+    let mut end = |name: &str, stream_id, stream| {
+        bench.interest(T0, name);
+        bench.log.take();
+        let state = State::new(stream, DataState::Suspect).because(StateCode::NONE, "over");
+        let key = Some(Key { name: Some(ELSEWHERE), ..Key::default() });
+        let msg = StatusMsg {
+            state: Some(state),
+            key,
+            ..StatusMsg::new(Domain::MARKET_PRICE, stream_id, DataType::NO_DATA)
+        };
+        bench.provider(T0, A, &msg.to_vec().expect("legal"));
+        bench.log.take()
+    };
+    assert_eq!(end("X", 5, StreamState::Redirected), ["peer 7: X redirected suspect over elsewhere"]);
+    assert_eq!(end("Y", 6, StreamState::Closed), ["peer 7: Y closed suspect over"]);
+}
+
+#[test]
 fn an_item_that_is_closed_for_now_is_suspect_and_asked_for_again_after_a_while() {
     let mut bench = Bench::dialled(config(), &[A]);
     bench.interest(T0, "X");

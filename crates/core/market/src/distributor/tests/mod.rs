@@ -79,13 +79,18 @@ fn of(key: &ItemKey<'_>) -> String {
     whole.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
+/// Another item that a provider may name in the state of one.
+const ELSEWHERE: &[u8] = b"ELSEWHERE";
+
 /// The fields of a message as `id=number`, and the data state of those that have one.
 fn content(bytes: &[u8]) -> String {
     let msg = rwf::Msg::parse(bytes).expect("an RWF message");
     let state = match msg {
         rwf::Msg::Refresh(m) => format!("{} ", m.state.data),
         rwf::Msg::Status(m) => {
-            let text = |s: State<'_>| format!("{} {} {}", s.stream, s.data, s.text_lossy());
+            let is_elsewhere = m.key.is_some_and(|key| key.name == Some(ELSEWHERE));
+            let at = if is_elsewhere { " elsewhere" } else { "" };
+            let text = |s: State<'_>| format!("{} {} {}{at}", s.stream, s.data, s.text_lossy());
             m.state.map_or("asked for".to_owned(), text)
         }
         rwf::Msg::Ack(m) => match m.nak_code {

@@ -3,6 +3,7 @@
 use rwf::DataState;
 
 use super::*;
+use crate::p2ps::behind::Behind;
 
 #[test]
 fn a_gap_makes_exactly_its_items_suspect_and_fetches_them_again() {
@@ -50,6 +51,24 @@ fn what_comes_behind_a_gap_waits_for_the_answer_to_this_gap_and_no_other() {
     bench.stream(Kind::Update, 6, 1, &update(&[(22, 6)]));
     assert_eq!(bench.took(), ["1/5: update 22=6"]);
     assert_eq!((bench.counters.gaps.get(), bench.counters.messages_behind_gaps.get()), (2, 2));
+}
+
+#[test]
+fn what_waits_behind_a_gap_is_kept_in_order_in_pieces_of_bounded_size() {
+    let mut behind = Behind::default();
+    for length in [1, 100, 200_000, 100_000, 300_000, 5] {
+        assert!(behind.keep(&vec![7; length], 1 << 20));
+    }
+    let mut pieces = Vec::new();
+    while let Some(mut segment) = behind.take_segment() {
+        let mut lengths = Vec::new();
+        while let Some(length) = segment.first().map(<[u8]>::len) {
+            lengths.push(length);
+            segment.skip(length);
+        }
+        pieces.push(lengths);
+    }
+    assert_eq!(pieces, [vec![1, 100, 200_000], vec![100_000], vec![300_000], vec![5]]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The ledger: each number where it belongs. That it adds up is looked at in every test ([`Bench`]).
 
 use super::*;
+use crate::p2ps::ledger::Ledger;
 
 impl Bench {
     fn service_ledger(&self) -> ServiceLedger<'_> {
@@ -167,4 +168,14 @@ fn numbers_of_updates_that_begin_again_are_counted_right() {
     assert_eq!((before(number(1)), before(number(7))), (max, number(6)));
     assert_eq!(updates_between(number(5), number(5)), 0);
     assert_eq!((updates_between(max, number(1)), updates_between(number(u32::MAX - 1), number(3))), (1, 4));
+}
+
+#[test]
+fn services_above_the_bound_share_an_account() {
+    let mut ledger = Ledger::default();
+    let ids: Vec<_> = (0..1_026).map(|number| ledger.open(&format!("S{number}"))).collect();
+    let own: BTreeSet<_> = ids[..1_024].iter().collect();
+    assert_eq!((own.len(), own.contains(&0)), (1_024, false));
+    assert_eq!(ids[1_024..], [0, 0]);
+    assert_eq!(ledger.open("S7"), ids[7]);
 }

@@ -435,6 +435,15 @@ fn a_shard_that_is_gone_watches_nothing_any_more() {
 }
 
 #[test]
+fn the_other_shards_watch_on_when_one_is_gone() {
+    let mut all = Relayed::watching();
+    all.relay.on_shard_closed(all.now, PeerId(1), &mut all.out);
+    all.shards.truncate(1);
+    all.stream(Kind::Update, 2, 1, &update(&[(22, 2)]));
+    assert_eq!(all.took(), ["1/5: update 22=2"]);
+}
+
+#[test]
 fn what_is_no_message_of_a_shard_is_refused() {
     let mut all = Relayed::watching();
     assert!(all.relay.on_shard_message(all.now, PeerId(0), &[1, 200], &mut all.out).is_err());
