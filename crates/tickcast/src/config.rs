@@ -43,15 +43,41 @@ config::section! {
     check = RootConfig::check;
 }
 
+/// The kernel notices a peer that has vanished after two seconds at the earliest.
+const VANISHED_MIN_US: u64 = 2_000_000;
+
 impl RootConfig {
     /// Keys and certificates of the backbone are said in one place.
     fn check(&self) -> Result<(), Vec<config::Complaint>> {
+        let mut complaints = self.check_admin_port();
         let rivals = self.backbone.rivals(&self.messaging);
         let complain = |key: &str| {
             let text = format!("[backbone] sets {key} for the daemons: leave one of them out");
             config::Complaint::new([format!("messaging.{key}"), "backbone.certificate_file".to_owned()], text)
         };
-        if rivals.is_empty() { Ok(()) } else { Err(rivals.into_iter().map(complain).collect()) }
+        complaints.extend(rivals.into_iter().map(complain));
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+
+    /// One port cannot be that of operators and another one too, at the same address.
+    fn check_admin_port(&self) -> Vec<config::Complaint> {
+        let Some(admin) = self.admin.port.filter(|port| *port != 0) else { return Vec::new() };
+        let (p2ps, distributor) = (&self.p2ps, &self.source_distributor);
+        let ports = [
+            ("p2ps.rssl_port", p2ps.rssl_port, p2ps.rssl.interface),
+            ("p2ps.websocket_port", p2ps.websocket_port, p2ps.websocket.interface),
+            ("source_distributor.provider_port", distributor.provider_port, distributor.provider.interface),
+        ];
+        let is_here = |interface: Ipv4Addr| {
+            interface == self.admin.interface
+                || [interface, self.admin.interface].contains(&Ipv4Addr::UNSPECIFIED)
+        };
+        let taken = ports.into_iter().filter(|(_, port, interface)| *port == admin && is_here(*interface));
+        let complain = |(key, ..): (&str, u16, Ipv4Addr)| {
+            let text = format!("port {admin} is that of {key} as well");
+            config::Complaint::new(["admin.port", key], text)
+        };
+        taken.map(complain).collect()
     }
 
     /// Longest time that a daemon gives its clients at its end. `section` is what it is configured by.
@@ -80,6 +106,13 @@ impl RootConfig {
         if config.request_tcp_unacknowledged_timeout_us == 0 {
             config.request_tcp_unacknowledged_timeout_us = self.p2ps.silence_timeout_ms * 1_000 / 3;
         }
+        // A session over TCP whose peer answers nothing is of no use beyond that time either: what it sends is lost to
+        // this server already, and its kernel waits longer and longer before it sends again. A new connection does not.
+        let gone_us = (3_000 * self.p2ps.silence_timeout_ms).max(VANISHED_MIN_US);
+        if config.tcp.activity_timeout_us > gone_us {
+            config.tcp.activity_timeout_us = gone_us;
+        }
+        config.tcp.connect_timeout_us = config.tcp.connect_timeout_us.min(gone_us);
         config
     }
 
@@ -277,7 +310,34 @@ mod tests {
         };
         assert_eq!(timeout(&["p2ps.silence_timeout_ms=900"]), (300_000, 0));
         assert_eq!(timeout(&[&format!("{key}=5000000")]), (5_000_000, 5_000_000));
+        let of_sessions = |sets: &[&str]| {
+            let tcp = load_with(sets).expect("whole").p2ps_context().tcp;
+            (tcp.activity_timeout_us, tcp.connect_timeout_us)
+        };
+        assert_eq!(of_sessions(&["p2ps.silence_timeout_ms=900"]), (2_700_000, 2_700_000));
+        let own = ["messaging.tcp.activity_timeout_us=0", "messaging.tcp.connect_timeout_us=500000"];
+        assert_eq!(of_sessions(&own), (0, 500_000));
         assert!(load_with(&[&format!("{key}=600000001")]).is_err_and(|error| error.contains(key)));
+    }
+
+    #[test]
+    fn a_port_is_that_of_one_thing() {
+        for (sets, said) in [
+            (["p2ps.rssl_port=7000", "p2ps.websocket_port=7000"], "port 7000 cannot be both"),
+            (["p2ps.rssl_port=7000", "admin.port=7000"], "port 7000 is that of p2ps.rssl_port"),
+            (["p2ps.websocket_port=7000", "admin.port=7000"], "port 7000 is that of p2ps.websocket_port"),
+            (
+                ["source_distributor.provider_port=7000", "admin.port=7000"],
+                "source_distributor.provider_port",
+            ),
+        ] {
+            assert!(load_with(&sets).is_err_and(|error| error.contains(said)), "{sets:?}");
+        }
+        for good in [["p2ps.rssl_port=0", "p2ps.websocket_port=0"], ["p2ps.rssl_port=0", "admin.port=0"]] {
+            assert!(load_with(&good).is_ok(), "{good:?}");
+        }
+        let apart = ["p2ps.rssl_port=7000", "admin.port=7000", "p2ps.rssl.interface=127.0.0.2"];
+        assert!(load_with(&apart).is_ok());
     }
 
     #[test]

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use config::Complaint;
@@ -253,7 +254,8 @@ impl ComposedServiceConfig {
         }
         if self.member.is_empty() {
             let text = format!("`{}` has no member: 1 to {MEMBERS_MAX} services make it", self.name);
-            complaints.push(Complaint::new([path("member")], text));
+            // Of what is not there no line can be named.
+            complaints.push(Complaint::new([path("name")], text));
         }
         complaints.extend(check_count(&path("member"), "members", self.member.len(), MEMBERS_MAX));
         complaints.extend(check_count(&path("alias"), "aliases", self.alias.len(), ALIASES_MAX));
@@ -345,6 +347,12 @@ impl P2psConfig {
                 ["conflate_above_ms", "disconnect_after_ms"],
                 "a client would be disconnected before it is sent the newest values",
             ));
+        }
+        let is_same = self.rssl.interface == self.websocket.interface
+            || [self.rssl.interface, self.websocket.interface].contains(&Ipv4Addr::UNSPECIFIED);
+        if self.rssl_port != 0 && self.rssl_port == self.websocket_port && is_same {
+            let text = format!("port {} cannot be both that of RSSL and that of WebSocket", self.rssl_port);
+            complaints.push(Complaint::new(["websocket_port", "rssl_port"], text));
         }
         complaints.extend(self.check_interval());
         complaints
