@@ -111,6 +111,7 @@ class OneMemberIsLost(Composed):
         cls.distributors['A'].restart()
         cls.wait_images(2)
         cls.play(200)
+        cls.listed = {service['name']: service for service in cls.p2ps.status()['services']}
         cls.still_playing = all(feed.metrics()['feed_rounds_total'] == 0 for feed in cls.feeds.values())
         cls.back = {client.name: cls.states(client) for client in cls.clients}
         for feed in cls.feeds.values():
@@ -151,6 +152,11 @@ class OneMemberIsLost(Composed):
 
     def test_all_items_were_switched_there_and_back(self):
         self.assertGreaterEqual(self.switches_at_end, 2 * len(expected.ITEMS))
+
+    def test_it_is_listed_beside_its_members(self):
+        self.assertEqual(self.listed[ALL]['instance'], None)
+        members = {service['instance'] for name, service in self.listed.items() if name != ALL}
+        self.assertEqual(len(members), 2, self.listed)
 
     def test_the_alias_is_the_item(self):
         (item,) = self.by_alias.look().items.values()

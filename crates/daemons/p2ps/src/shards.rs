@@ -155,7 +155,7 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
     };
     let mut document = json!({
         "role": "p2ps",
-        "services": relay["services"], "items": relay["items"], "intake": relay["intake"],
+        "services": merged_services(&relay, &shards), "items": relay["items"], "intake": relay["intake"],
         "counts": merged_counts(&relay, &shards),
         "users": users, "hops": merged_hops(&shards),
         "drain": drain::merged(&shards.iter().map(|shard| shard["drain"].clone()).collect::<Vec<Value>>()),
@@ -172,6 +172,26 @@ fn merged(query: &Query, relay: Value, shards: Vec<Value>) -> Value {
     document["page"] = json!({"total": total, "looked_at": looked_at, "matched": matched, "next": next});
     document["clients"] = Value::Array(clients);
     document
+}
+
+/// The services that clients see, composed ones too, with their ids; and where each comes from, which the relay knows.
+fn merged_services(relay: &Value, shards: &[Value]) -> Value {
+    let relayed = relay["services"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(seen) = shards.first().and_then(|shard| shard["services"].as_array()) else {
+        return json!(relayed);
+    };
+    let describe = |service: &Value| {
+        let mut service = service.clone();
+        if let Some(of_relay) = relayed.iter().find(|known| known["name"] == service["name"]) {
+            for key in ["instance", "items", "sequence", "hot"] {
+                if let Some(value) = of_relay.get(key) {
+                    service[key] = value.clone();
+                }
+            }
+        }
+        service
+    };
+    seen.iter().map(describe).collect()
 }
 
 /// What comes in is counted where it comes from the backbone, what goes out where clients are.
@@ -307,6 +327,26 @@ mod tests {
         let (ids, page, items) = page("", vec![shard(0, &[3, 1], None), shard(1, &[2], None)]);
         assert_eq!((ids, items), (vec![0, 1, 1 << 32], json!(7)));
         assert_eq!(page, json!({"total": 3, "looked_at": 3, "matched": 3, "next": null}));
+    }
+
+    #[test]
+    fn services_are_those_that_clients_see_and_come_from_where_the_relay_has_them() {
+        let relay = json!({"services": [
+            {"id": 9, "name": "A", "up": true, "instance": "ab", "items": 7, "sequence": 30},
+            {"id": 8, "name": "NEW", "up": true, "instance": "ab"},
+        ]});
+        let of_shard = json!({"services": [
+            {"id": 2, "name": "A", "up": true, "instance": "cd", "items": 3, "sequence": 5},
+            {"id": 3, "name": "ALL", "up": true, "instance": null, "items": 0, "sequence": null},
+        ]});
+        assert_eq!(
+            merged_services(&relay, &[of_shard.clone(), of_shard.clone()]),
+            json!([
+                {"id": 2, "name": "A", "up": true, "instance": "ab", "items": 7, "sequence": 30},
+                of_shard["services"][1],
+            ])
+        );
+        assert_eq!(merged_services(&relay, &[json!({})]), relay["services"]);
     }
 
     #[test]
