@@ -81,6 +81,12 @@ class Bench(unittest.TestCase):
         for row in figures:
             self.assertGreater(row['p50_ns']['median'], 0)
             self.assertGreaterEqual(row['p999_ns']['median'], row['p50_ns']['median'])
+            of_all = row['all']
+            self.assertLessEqual(of_all['shortest_ns'], row['p50_ns']['low'])
+            self.assertEqual(of_all['longest_ns'], row['max_ns']['high'])
+            self.assertTrue(of_all['shortest_ns'] <= of_all['mean_ns'] <= of_all['longest_ns'], row)
+            self.assertTrue(0 <= of_all['deviation_ns'] <= of_all['longest_ns'], row)
+            self.assertGreater(of_all['points'], 0)
         self.assertEqual([row['lost'] for row in figures], [0, 0, 0])
         for row in figures[:2]:
             self.assertTrue(all(server['median'] > 0 for server in row['server_cpu_ns_per_update']), row)

@@ -65,18 +65,8 @@ impl Shape {
 }
 
 pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
-    let heads = [
-        "bytes",
-        "messages/s",
-        "way",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "longest us",
-        "lost",
-        "to raw",
-        "CPUs",
-    ];
+    let before = ["bytes", "messages/s", "way", "received/s"];
+    let heads = [&before[..], &report::LATENCY_HEADS, &["lost", "to raw", "CPUs"]].concat();
     let mut report = Report::new(shape.title(), args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
@@ -94,8 +84,9 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     };
     report.note(format!(
         "By {}. {layout}; all spin. Every message is timed, from when it was meant to be sent; the stamp is \
-         {STAMP_BYTES} bytes of it. \"to raw\" is the median of the rounds' ratios of p50.",
-        args.path
+         {STAMP_BYTES} bytes of it. \"to raw\" is the median of the rounds' ratios of p50. {}",
+        args.path,
+        report::LATENCY_NOTE
     ));
     report.print()
 }
@@ -148,35 +139,24 @@ fn measure(
     let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
         contender.stream(&end, span, Pace::Timed(rate))
     })?;
-    let of = |figure: fn(&Streamed) -> u64| {
-        contest::figures(contenders, &rounds, |streamed| figure(streamed) as f64, f64::min)
-    };
-    let p50 = of(|s| s.observed.latencies.p50_ns);
-    let p99 = of(|s| s.observed.latencies.p99_ns).runs;
-    let p999 = of(|s| s.observed.latencies.p999_ns).runs;
-    let longest = of(|s| s.observed.latencies.max_ns).runs;
+    let p50_of = |streamed: &Streamed| streamed.observed.latencies.p50_ns as f64;
+    let p50 = contest::figures(contenders, &rounds, p50_of, f64::min);
     for (at, contender) in contenders.iter().enumerate() {
-        let lost: u64 = rounds.results[at].iter().map(Streamed::lost).sum();
-        let median = |runs: &[Runs]| report::fine_micros(runs[at].median());
-        let cells = [
-            size.to_string(),
-            rate.to_string(),
-            contender.name.clone(),
-            report::spread(&p50.runs[at], report::fine_micros),
-            median(&p99),
-            median(&p999),
-            median(&longest),
-            lost.to_string(),
-            contest::ratio(p50.to_raw[at]),
-            rounds.placement.to_string(),
-        ];
+        let results = &rounds.results[at];
+        let lost: u64 = results.iter().map(Streamed::lost).sum();
+        let received: Runs = results.iter().map(Streamed::per_second).collect();
+        let latencies = results.iter().map(|streamed| streamed.observed.latencies).collect();
+        let of_latency = report::latency_cells(&latencies, report::fine_micros);
+        let before =
+            [size.to_string(), rate.to_string(), contender.name.clone(), format!("{:.0}", received.median())];
+        let behind = [lost.to_string(), contest::ratio(p50.to_raw[at]), rounds.placement.to_string()];
         let object = json!({
             "path": args.path.to_string(), "size": size, "rate": rate, "way": contender.name,
-            "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99[at]),
-            "p999_ns": report::spread_json(&p999[at]), "max_ns": report::spread_json(&longest[at]),
+            "received_per_s": report::spread_json(&received),
             "lost": lost, "to_raw": p50.to_raw[at], "placement": rounds.placement,
         });
-        report.row(cells, object);
+        let object = report::latency_json(&latencies, object);
+        report.row(before.into_iter().chain(of_latency).chain(behind), object);
     }
     Ok(())
 }

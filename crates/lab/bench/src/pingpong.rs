@@ -6,7 +6,7 @@ use clap::Args;
 use measure::Summary;
 use serde_json::json;
 
-use crate::contest::{self, Figures};
+use crate::contest;
 use crate::pair::{Contender, EndArgs, Kind, Path};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions, own, raw};
@@ -35,7 +35,7 @@ impl PingpongArgs {
 }
 
 pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
-    let heads = ["path", "bytes", "way", "p50 us", "p99 us", "p99.9 us", "longest us", "to raw", "CPUs"];
+    let heads = [&["path", "bytes", "way"][..], &report::LATENCY_HEADS, &["to raw", "CPUs"]].concat();
     let mut report = Report::new("pingpong", args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
@@ -48,10 +48,10 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
             measure(args, *path, *size as usize, cpus, &mut contenders, &mut report)?;
         }
     }
-    report.note(
-        "Half round trips, both ends spinning; \"to raw\" is the median of the rounds' ratios of p50."
-            .to_owned(),
-    );
+    report.note(format!(
+        "Half round trips, both ends spinning; \"to raw\" is the median of the rounds' ratios of p50. {}",
+        report::LATENCY_NOTE
+    ));
     report.print()
 }
 
@@ -86,32 +86,18 @@ fn measure(
     let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
         contender.pingpong(&end, span)
     })?;
-    let of = |figure: fn(&Summary) -> u64| {
-        contest::figures(contenders, &rounds, |summary| figure(summary) as f64, f64::min)
-    };
-    let p50 = of(|s| s.p50_ns);
-    let others = [of(|s| s.p99_ns), of(|s| s.p999_ns), of(|s| s.max_ns)];
+    let p50 = contest::figures(contenders, &rounds, |summary: &Summary| summary.p50_ns as f64, f64::min);
     for (at, contender) in contenders.iter().enumerate() {
-        let median = |figures: &Figures| report::fine_micros(figures.runs[at].median());
-        let [p99, p999, longest] = &others;
-        let cells = [
-            path.to_string(),
-            size.to_string(),
-            contender.name.clone(),
-            report::spread(&p50.runs[at], report::fine_micros),
-            median(p99),
-            median(p999),
-            median(longest),
-            contest::ratio(p50.to_raw[at]),
-            rounds.placement.to_string(),
-        ];
+        let latencies = rounds.results[at].iter().copied().collect();
+        let of_latency = report::latency_cells(&latencies, report::fine_micros);
+        let before = [path.to_string(), size.to_string(), contender.name.clone()];
+        let behind = [contest::ratio(p50.to_raw[at]), rounds.placement.to_string()];
         let object = json!({
             "path": path.to_string(), "size": size, "way": contender.name,
-            "p50_ns": report::spread_json(&p50.runs[at]), "p99_ns": report::spread_json(&p99.runs[at]),
-            "p999_ns": report::spread_json(&p999.runs[at]), "max_ns": report::spread_json(&longest.runs[at]),
             "to_raw": p50.to_raw[at], "placement": rounds.placement,
         });
-        report.row(cells, object);
+        let object = report::latency_json(&latencies, object);
+        report.row(before.into_iter().chain(of_latency).chain(behind), object);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
-use measure::{Machine, Runs, Table};
+use measure::{Machine, PERCENTILES, Runs, Summaries, Summary, Table};
 use serde_json::{Value, json};
 
 use crate::BenchError;
@@ -103,6 +103,60 @@ pub(crate) fn spread(runs: &Runs, show: impl Fn(f64) -> String) -> String {
 pub(crate) fn spread_json(runs: &Runs) -> Value {
     let (low, high) = runs.range();
     json!({ "median": runs.median(), "low": low, "high": high })
+}
+
+/// Heads of the columns that [`latency_cells`] fills.
+pub(crate) const LATENCY_HEADS: [&str; 12] = [
+    "p50 us",
+    "p90 us",
+    "p99 us",
+    "p99.9 us",
+    "p99.99 us",
+    "p99.999 us",
+    "p99.9999 us",
+    "mean us",
+    "deviation us",
+    "shortest us",
+    "longest us",
+    "points",
+];
+
+/// What those columns are.
+pub(crate) const LATENCY_NOTE: &str = "Percentiles are medians of the runs' (p50 with the range of the runs), and left out \
+     where a run has too few points; mean, standard deviation, shortest and longest are of all points of all runs.";
+
+/// Latencies of several runs, as a table has them.
+pub(crate) fn latency_cells(latencies: &Summaries, show: impl Fn(f64) -> String) -> Vec<String> {
+    let none = || "-".to_owned();
+    if latencies.count() == 0 {
+        return LATENCY_HEADS.map(|head| if head == "points" { "0".to_owned() } else { none() }).to_vec();
+    }
+    let mut cells: Vec<String> =
+        latencies.percentiles().map(|percentile| percentile.map_or_else(none, &show)).to_vec();
+    cells[0] = spread(&latencies.runs(|summary| summary.p50_ns as f64), &show);
+    let moments = [latencies.mean_ns(), latencies.deviation_ns()];
+    let ends = [latencies.min_ns(), latencies.max_ns()].map(|ns| ns as f64);
+    cells.extend(moments.into_iter().chain(ends).map(show));
+    cells.push(latencies.count().to_string());
+    cells
+}
+
+/// The same for programs, in nanoseconds, beside `more`: `p50_ns` to `p999999_ns`, `mean_ns` and `max_ns` of the runs, median
+/// and range; in `all`, of all points, `mean_ns`, `deviation_ns`, `shortest_ns`, `longest_ns` and how many `points` there are.
+/// With too few points a percentile is the longest.
+pub(crate) fn latency_json(latencies: &Summaries, mut more: Value) -> Value {
+    let of_runs =
+        |figure: fn(&Summary) -> u64| spread_json(&latencies.runs(|summary| figure(summary) as f64));
+    for (name, _, figure) in PERCENTILES {
+        more[format!("{}_ns", name.replace('.', ""))] = of_runs(figure);
+    }
+    more["mean_ns"] = spread_json(&latencies.runs(|summary| summary.mean_ns));
+    more["max_ns"] = of_runs(|summary| summary.max_ns);
+    more["all"] = json!({
+        "mean_ns": latencies.mean_ns(), "deviation_ns": latencies.deviation_ns(),
+        "shortest_ns": latencies.min_ns(), "longest_ns": latencies.max_ns(), "points": latencies.count(),
+    });
+    more
 }
 
 pub(crate) fn micros(ns: f64) -> String {

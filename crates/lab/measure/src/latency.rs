@@ -10,6 +10,7 @@ pub struct Latencies(Histogram<u64>);
 
 /// What a set of latencies comes to. All in nanoseconds but the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[allow(missing_docs)]
 pub struct Summary {
     pub count: u64,
@@ -21,6 +22,8 @@ pub struct Summary {
     pub p99_ns: u64,
     pub p999_ns: u64,
     pub p9999_ns: u64,
+    pub p99999_ns: u64,
+    pub p999999_ns: u64,
     pub max_ns: u64,
 }
 
@@ -70,6 +73,8 @@ impl Latencies {
             p99_ns: at(0.99),
             p999_ns: at(0.999),
             p9999_ns: at(0.9999),
+            p99999_ns: at(0.99999),
+            p999999_ns: at(0.999_999),
             max_ns: self.0.max(),
         }
     }

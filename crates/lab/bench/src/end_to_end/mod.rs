@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measure::{Runs, Summary};
+use measure::{Runs, Summaries, Summary};
 use serde_json::{Value, json};
 
 use crate::nats_server;
@@ -144,19 +144,13 @@ trait EndToEndContender {
 
 pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
     args.profile.check()?;
-    let heads = [
-        "way",
-        "updates/s",
-        "p50 us",
-        "mean us",
-        "p90 us",
-        "p99 us",
-        "p99.9 us",
+    let behind = [
         "lost",
         "p50 beside the chain",
         "p50 beside multicast",
         "source distributor, P2PS, point of presence, nats-server: CPU ns an update",
     ];
+    let heads = [&["way", "updates/s"][..], &report::LATENCY_HEADS, &behind].concat();
     let mut report = Report::new("end-to-end", args.options.json, &heads);
     let mut contenders =
         vec![One { name: "bare chain".to_owned(), carried: None, contender: Box::new(Chain::start(args)?) }];
@@ -200,17 +194,18 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
                     return Err(BenchError::new(text));
                 };
                 if run > 0 {
-                    figures.add(&seen);
+                    figures.latencies.add(seen);
                     figures.lost += lost;
                     figures.add_busy(&before, &busy, sent);
                 }
             }
         }
-        let chain = figures[0].p50.median();
+        let p50 = |figures: &Figures| figures.latencies.runs(|summary| summary.p50_ns as f64).median();
+        let chain = p50(&figures[0]);
         for (one, of_one) in contenders.iter().zip(&figures) {
             let multicast = one.carried.map(|(layout, _)| Some((layout, Carrier::Multicast)));
             let place = contenders.iter().position(|other| Some(other.carried) == multicast);
-            let multicast = place.map(|place| figures[place].p50.median());
+            let multicast = place.map(|place| p50(&figures[place]));
             of_one.report(&mut report, &one.name, *rate, (chain, multicast));
         }
     }
@@ -218,17 +213,14 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
         format!("Updates leave in {bursts} bursts a second")
     });
     report.note(format!("{} items with {}. {bursts}.", args.items, args.profile.describe()));
+    report.note(report::LATENCY_NOTE.to_owned());
     report.print()
 }
 
-/// Percentiles of several runs.
+/// What several runs came to.
 #[derive(Default)]
 struct Figures {
-    p50: Runs,
-    mean: Runs,
-    p90: Runs,
-    p99: Runs,
-    p999: Runs,
+    latencies: Summaries,
     /// Updates, of all runs.
     lost: u64,
     /// CPU nanoseconds an update of each server, if it is known.
@@ -236,14 +228,6 @@ struct Figures {
 }
 
 impl Figures {
-    fn add(&mut self, summary: &Summary) {
-        self.p50.add(summary.p50_ns as f64);
-        self.mean.add(summary.mean_ns);
-        self.p90.add(summary.p90_ns as f64);
-        self.p99.add(summary.p99_ns as f64);
-        self.p999.add(summary.p999_ns as f64);
-    }
-
     fn add_busy(&mut self, before: &[Duration], after: &[Duration], updates: u64) {
         self.busy_ns.resize_with(after.len(), Runs::default);
         for ((runs, before), after) in self.busy_ns.iter_mut().zip(before).zip(after) {
@@ -253,31 +237,24 @@ impl Figures {
 
     /// `chain` and `multicast` are medians that the p50 is compared with.
     fn report(&self, report: &mut Report, name: &str, rate: u64, (chain, multicast): (f64, Option<f64>)) {
-        let ratio = self.p50.median() / chain;
-        let to_multicast = multicast.map(|multicast| self.p50.median() / multicast);
+        let p50 = self.latencies.runs(|summary| summary.p50_ns as f64).median();
+        let (ratio, to_multicast) = (p50 / chain, multicast.map(|multicast| p50 / multicast));
         let busy: Vec<String> = self.busy_ns.iter().map(|runs| format!("{:.0}", runs.median())).collect();
         let busy_json = (!self.busy_ns.is_empty())
             .then(|| self.busy_ns.iter().map(report::spread_json).collect::<Vec<Value>>());
-        let cells = [
-            name.to_owned(),
-            rate.to_string(),
-            report::spread(&self.p50, report::micros),
-            report::micros(self.mean.median()),
-            report::micros(self.p90.median()),
-            report::micros(self.p99.median()),
-            report::micros(self.p999.median()),
+        let behind = [
             self.lost.to_string(),
             format!("{ratio:.2}"),
             to_multicast.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             busy.join(", "),
         ];
         let object = json!({
-            "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio, "p50_to_multicast": to_multicast, "mean_ns": report::spread_json(&self.mean),
-            "server_cpu_ns_per_update": busy_json,
-            "p50_ns": report::spread_json(&self.p50), "p90_ns": report::spread_json(&self.p90),
-            "p99_ns": report::spread_json(&self.p99), "p999_ns": report::spread_json(&self.p999),
+            "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio,
+            "p50_to_multicast": to_multicast, "server_cpu_ns_per_update": busy_json,
         });
-        report.row(cells, object);
+        let object = report::latency_json(&self.latencies, object);
+        let of_latency = report::latency_cells(&self.latencies, report::micros);
+        report.row([name.to_owned(), rate.to_string()].into_iter().chain(of_latency).chain(behind), object);
     }
 }
 
