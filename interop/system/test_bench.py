@@ -91,6 +91,19 @@ class Bench(unittest.TestCase):
         for row in figures[:2]:
             self.assertTrue(all(server['median'] > 0 for server in row['server_cpu_ns_per_update']), row)
 
+    def test_a_rate_that_is_not_sustained_is_a_row_that_says_so(self):
+        # No machine publishes so much; the run after it is not disturbed.
+        words = ['end-to-end', '--rates', '100000000,500', '--items', '100', '--layouts', 'separate']
+        figures = self.figures('end-to-end', *words)
+        ways = ['bare chain', 'separate']
+        rates = (100_000_000, 500)
+        self.assertEqual([(row['way'], row['rate']) for row in figures], [(way, rate) for rate in rates for way in ways])
+        for row in figures[:2]:
+            self.assertFalse(row['is_sustained'], row)
+            self.assertGreater(row['unsent'], 0)
+            self.assertGreater(row['late_ns'], 1_000_000_000)
+        self.assertEqual([(row['lost'], row['unsent']) for row in figures[2:]], [(0, 0)] * 2)
+
     def test_end_to_end_through_a_point_of_presence(self):
         words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate,pop']
         figures = self.figures('end-to-end', *words)

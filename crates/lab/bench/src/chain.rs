@@ -54,7 +54,7 @@ pub(crate) fn source(to: u16, pacing: Pacing, profile: Profile, cpu: Cpu) -> Res
         clock::sleep_until(clock::monotonic().after(Duration::from_millis(50)));
         record(&mut bytes, length, sent.end, run_number(&command));
         stream.write_all(&bytes)?;
-        answer(&json!({ "sent": sent.count }));
+        answer(&sent.answer());
     }
     Ok(())
 }

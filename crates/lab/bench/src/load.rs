@@ -66,7 +66,7 @@ impl Shape {
 
 pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     let before = ["bytes", "messages/s", "way", "received/s"];
-    let heads = [&before[..], &report::LATENCY_HEADS, &["lost", "to raw", "CPUs"]].concat();
+    let heads = [&before[..], &report::LATENCY_HEADS, &["lost", "sustained", "to raw", "CPUs"]].concat();
     let mut report = Report::new(shape.title(), args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
@@ -149,11 +149,17 @@ fn measure(
         let of_latency = report::latency_cells(&latencies, report::fine_micros);
         let before =
             [size.to_string(), rate.to_string(), contender.name.clone(), format!("{:.0}", received.median())];
-        let behind = [lost.to_string(), contest::ratio(p50.to_raw[at]), rounds.placement.to_string()];
+        let is_sustained = results.iter().all(Streamed::is_sustained);
+        let behind = [
+            lost.to_string(),
+            if is_sustained { "yes" } else { "no" }.to_owned(),
+            contest::ratio(p50.to_raw[at]),
+            rounds.placement.to_string(),
+        ];
         let object = json!({
             "path": args.path.to_string(), "size": size, "rate": rate, "way": contender.name,
             "received_per_s": report::spread_json(&received),
-            "lost": lost, "to_raw": p50.to_raw[at], "placement": rounds.placement,
+            "lost": lost, "is_sustained": is_sustained, "to_raw": p50.to_raw[at], "placement": rounds.placement,
         });
         let object = report::latency_json(&latencies, object);
         report.row(before.into_iter().chain(of_latency).chain(behind), object);

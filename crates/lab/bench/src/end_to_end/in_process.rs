@@ -86,7 +86,9 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
                 let sent = run(&command, &mut publisher, &mut observer)?;
                 mode.block();
                 let Some((run, latencies)) = observer.take_run() else { continue };
-                answer(&json!({ "run": run, "sent": sent.count, "latencies": latencies.summary() }));
+                let mut ran = sent.answer();
+                (ran["run"], ran["latencies"]) = (json!(run), json!(latencies.summary()));
+                answer(&ran);
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 publisher.publish(&[])?;

@@ -130,12 +130,47 @@ struct One {
     /// By which layout and carrier, if there is a choice.
     carried: Option<(Layout, Carrier)>,
     contender: Box<dyn EndToEndContender>,
+    /// It has failed, and takes no part any more.
+    is_out: bool,
 }
+
+impl One {
+    fn new(name: String, carried: Option<(Layout, Carrier)>, contender: Box<dyn EndToEndContender>) -> One {
+        One { name, carried, contender, is_out: false }
+    }
+}
+
+/// One run.
+struct Ran {
+    seen: Summary,
+    sent: u64,
+    /// How long after its time the last update was handed over.
+    late: Duration,
+}
+
+impl Ran {
+    /// What a sender has answered, and what the receiver saw.
+    fn new(sender: &Value, receiver: &Value) -> Result<Ran, BenchError> {
+        let number = |key: &str| {
+            sender[key].as_u64().ok_or_else(|| BenchError::new(format!("no {key} in the answer {sender}")))
+        };
+        Ok(Ran {
+            seen: serde_json::from_value(receiver["latencies"].clone())?,
+            sent: number("sent")?,
+            late: Duration::from_nanos(number("late_ns")?),
+        })
+    }
+}
+
+/// A sender that is so far behind its times gives up: the rate is not sustained.
+const GIVES_UP_MS: u64 = 2_000;
+/// A rate is sustained if the last update is handed over within this of its time, and all have come.
+const LATE: Duration = Duration::from_millis(50);
 
 /// What is compared: one path from a sender to a receiver.
 trait EndToEndContender {
-    /// One run; what the receiver saw, and how many updates were sent.
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError>;
+    /// One run.
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError>;
 
     /// CPU time so far of each server, or of what stands in for it, in the order of an update's way; nothing if they have no
     /// processes of their own.
@@ -146,14 +181,14 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
     args.profile.check()?;
     let behind = [
         "lost",
+        "sustained",
         "p50 beside the chain",
         "p50 beside multicast",
         "source distributor, P2PS, point of presence, nats-server: CPU ns an update",
     ];
     let heads = [&["way", "updates/s"][..], &report::LATENCY_HEADS, &behind].concat();
     let mut report = Report::new("end-to-end", args.options.json, &heads);
-    let mut contenders =
-        vec![One { name: "bare chain".to_owned(), carried: None, contender: Box::new(Chain::start(args)?) }];
+    let mut contenders = vec![One::new("bare chain".to_owned(), None, Box::new(Chain::start(args)?))];
     let program = nats_server::find(args.nats_server.as_deref());
     if args.backbones.contains(&Carrier::Nats) && program.is_none() {
         report.note(nats_server::NOT_FOUND.to_owned());
@@ -161,7 +196,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
     for layout in &args.layouts {
         if *layout == Layout::OneProcess {
             let (name, contender) = (layout.to_string(), Box::new(OneProcess::start(args)?));
-            contenders.push(One { name, carried: None, contender });
+            contenders.push(One::new(name, None, contender));
             continue;
         }
         for carrier in &args.backbones {
@@ -174,7 +209,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
             };
             let backbone = Backbone::over(*carrier, &args.set, args.cpu(1), program.as_deref())?;
             let contender = Box::new(Separate::start(args, backbone, *layout == Layout::Pop)?);
-            contenders.push(One { name, carried: Some((*layout, *carrier)), contender });
+            contenders.push(One::new(name, Some((*layout, *carrier)), contender));
         }
     }
     for rate in &args.rates {
@@ -182,27 +217,31 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
         for run in 0..=args.options.runs {
             // The first one warms caches, buffers and routes.
             let seconds = if run == 0 { args.options.seconds.min(1.0) } else { args.options.seconds };
-            let command = json!({ "run": run + 1, "rate": rate, "bursts": args.bursts, "seconds": seconds });
+            let command = json!({
+                "run": run + 1, "rate": rate, "bursts": args.bursts, "seconds": seconds, "gives_up_ms": GIVES_UP_MS,
+            });
             let limit = Duration::from_secs_f64(seconds + 20.0);
-            for (One { name, contender, .. }, figures) in contenders.iter_mut().zip(&mut figures) {
-                report.progress(&format!("{name}, {rate}/s, run {run} of {}", args.options.runs));
-                let before = contender.busy()?;
-                let (seen, sent) = contender.run(&command, limit)?;
-                let busy = contender.busy()?;
-                let Some(lost) = sent.checked_sub(seen.count) else {
-                    let text = format!("{name} at {rate}/s: {sent} sent, {} received", seen.count);
-                    return Err(BenchError::new(text));
-                };
-                if run > 0 {
-                    figures.latencies.add(seen);
-                    figures.lost += lost;
-                    figures.add_busy(&before, &busy, sent);
+            let due = (*rate as f64 * seconds) as u64;
+            let taking_part = contenders.iter_mut().zip(&mut figures).filter(|(one, _)| !one.is_out);
+            for (one, figures) in taking_part {
+                report.progress(&format!("{}, {rate}/s, run {run} of {}", one.name, args.options.runs));
+                match measure(one, &command, limit) {
+                    Ok((ran, before, busy)) if run > 0 => {
+                        figures.add(&ran, due);
+                        figures.add_busy(&before, &busy, ran.sent);
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        one.is_out = true;
+                        let name = &one.name;
+                        report.note(format!("{name} at {rate}/s: {error}. It is left out from there on."));
+                    }
                 }
             }
         }
         let p50 = |figures: &Figures| figures.latencies.runs(|summary| summary.p50_ns as f64).median();
         let chain = p50(&figures[0]);
-        for (one, of_one) in contenders.iter().zip(&figures) {
+        for (one, of_one) in contenders.iter().zip(&figures).filter(|(_, figures)| figures.runs > 0) {
             let multicast = one.carried.map(|(layout, _)| Some((layout, Carrier::Multicast)));
             let place = contenders.iter().position(|other| Some(other.carried) == multicast);
             let multicast = place.map(|place| p50(&figures[place]));
@@ -214,20 +253,57 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
     });
     report.note(format!("{} items with {}. {bursts}.", args.items, args.profile.describe()));
     report.note(report::LATENCY_NOTE.to_owned());
+    report.note(format!(
+        "A rate is sustained if in each run all updates were sent, the last one at most {} ms behind its time, and all have \
+         come. Else the row says how many were not sent, since a sender {GIVES_UP_MS} ms behind gives up, and how late it was.",
+        LATE.as_millis()
+    ));
     report.print()
+}
+
+/// One run, with the CPU times of the servers before it and behind it.
+fn measure(
+    one: &mut One,
+    command: &Value,
+    limit: Duration,
+) -> Result<(Ran, Vec<Duration>, Vec<Duration>), BenchError> {
+    let before = one.contender.busy()?;
+    let ran = one.contender.run(command, limit)?;
+    let busy = one.contender.busy()?;
+    if ran.seen.count > ran.sent {
+        return Err(BenchError::new(format!("{} sent, {} received", ran.sent, ran.seen.count)));
+    }
+    Ok((ran, before, busy))
 }
 
 /// What several runs came to.
 #[derive(Default)]
 struct Figures {
     latencies: Summaries,
+    runs: u32,
     /// Updates, of all runs.
     lost: u64,
+    /// Updates that the sender did not come to, of all runs.
+    unsent: u64,
+    /// The longest of the runs.
+    late: Duration,
     /// CPU nanoseconds an update of each server, if it is known.
     busy_ns: Vec<Runs>,
 }
 
 impl Figures {
+    fn add(&mut self, ran: &Ran, due: u64) {
+        self.latencies.add(ran.seen);
+        self.runs += 1;
+        self.lost += ran.sent - ran.seen.count;
+        self.unsent += due.saturating_sub(ran.sent);
+        self.late = self.late.max(ran.late);
+    }
+
+    fn is_sustained(&self) -> bool {
+        self.lost == 0 && self.unsent == 0 && self.late < LATE
+    }
+
     fn add_busy(&mut self, before: &[Duration], after: &[Duration], updates: u64) {
         self.busy_ns.resize_with(after.len(), Runs::default);
         for ((runs, before), after) in self.busy_ns.iter_mut().zip(before).zip(after) {
@@ -244,12 +320,18 @@ impl Figures {
             .then(|| self.busy_ns.iter().map(report::spread_json).collect::<Vec<Value>>());
         let behind = [
             self.lost.to_string(),
-            format!("{ratio:.2}"),
-            to_multicast.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+            if self.is_sustained() {
+                "yes".to_owned()
+            } else {
+                format!("no: {} not sent, {} ms late", self.unsent, self.late.as_millis())
+            },
+            show_ratio(Some(ratio)),
+            show_ratio(to_multicast),
             busy.join(", "),
         ];
         let object = json!({
             "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio,
+            "is_sustained": self.is_sustained(), "unsent": self.unsent, "late_ns": self.late.as_nanos() as u64,
             "p50_to_multicast": to_multicast, "server_cpu_ns_per_update": busy_json,
         });
         let object = report::latency_json(&self.latencies, object);
@@ -258,8 +340,9 @@ impl Figures {
     }
 }
 
-fn latencies(answer: &Value) -> Result<Summary, BenchError> {
-    Ok(serde_json::from_value(answer["latencies"].clone())?)
+/// Nothing beside what is not there, or has come to nothing.
+fn show_ratio(ratio: Option<f64>) -> String {
+    ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, |ratio| format!("{ratio:.2}"))
 }
 
 /// Bare sockets.
@@ -293,10 +376,10 @@ impl Chain {
 }
 
 impl EndToEndContender for Chain {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
         self.source.tell(command)?;
-        let sent = self.source.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
-        Ok((latencies(&self.sink.expect("latencies", limit)?)?, sent))
+        let sent = self.source.expect("sent", limit)?;
+        Ran::new(&sent, &self.sink.expect("latencies", limit)?)
     }
 
     fn busy(&self) -> Result<Vec<Duration>, BenchError> {
@@ -338,10 +421,10 @@ impl Separate {
 }
 
 impl EndToEndContender for Separate {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
         self.publisher.tell(command)?;
-        let sent = self.publisher.expect("sent", limit)?["sent"].as_u64().unwrap_or(0);
-        Ok((latencies(&self.consumer.expect("latencies", limit)?)?, sent))
+        let sent = self.publisher.expect("sent", limit)?;
+        Ran::new(&sent, &self.consumer.expect("latencies", limit)?)
     }
 
     fn busy(&self) -> Result<Vec<Duration>, BenchError> {
@@ -366,10 +449,10 @@ impl OneProcess {
 }
 
 impl EndToEndContender for OneProcess {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<(Summary, u64), BenchError> {
+    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
         self.0.tell(command)?;
         let answer = self.0.expect("latencies", limit)?;
-        Ok((latencies(&answer)?, answer["sent"].as_u64().unwrap_or(0)))
+        Ran::new(&answer, &answer)
     }
 
     fn busy(&self) -> Result<Vec<Duration>, BenchError> {

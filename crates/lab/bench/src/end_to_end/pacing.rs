@@ -1,7 +1,7 @@
 use clap::ValueEnum;
 use measure::Schedule;
 use net::clock;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 use units::Nanos;
 
@@ -13,6 +13,15 @@ pub(crate) struct SentRun {
     pub(crate) count: u64,
     /// When the one after the last would have been due: what ends the run is meant to be sent then.
     pub(crate) end: Nanos,
+    /// How long after that the last one was handed over.
+    pub(crate) late: Duration,
+}
+
+impl SentRun {
+    /// What a part answers to a command.
+    pub(crate) fn answer(&self) -> Value {
+        json!({ "sent": self.count, "late_ns": self.late.as_nanos() as u64 })
+    }
 }
 
 /// How a publisher waits for the next time on its schedule.
@@ -86,6 +95,7 @@ impl Pacing {
             }
             beside();
         }
-        Ok(SentRun { count: schedule.sent(), end: schedule.next() })
+        let end = schedule.next();
+        Ok(SentRun { count: schedule.sent(), end, late: clock::monotonic().since(end) })
     }
 }

@@ -197,7 +197,7 @@ pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
             Ok(command) => {
                 let sent = args.pacing.run(&command, |due| publisher.publish(due))?;
                 publisher.end_run(run_number(&command), sent.end)?;
-                answer(&json!({ "sent": sent.count }));
+                answer(&sent.answer());
             }
             Err(RecvTimeoutError::Timeout) => {
                 publisher.provider.work(&mut |_| ());
