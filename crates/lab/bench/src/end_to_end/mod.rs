@@ -232,7 +232,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        one.is_out = true;
+                        (one.is_out, figures.has_failed) = (true, true);
                         let name = &one.name;
                         report.note(format!("{name} at {rate}/s: {error}. It is left out from there on."));
                     }
@@ -258,7 +258,11 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
          come. Else the row says how many were not sent, since a sender {GIVES_UP_MS} ms behind gives up, and how late it was.",
         LATE.as_millis()
     ));
-    report.print()
+    report.print()?;
+    match contenders.iter().find(|one| one.is_out) {
+        None => Ok(()),
+        Some(out) => Err(BenchError::new(format!("{} has failed: the notes say how", out.name))),
+    }
 }
 
 /// One run, with the CPU times of the servers before it and behind it.
@@ -287,6 +291,8 @@ struct Figures {
     unsent: u64,
     /// The longest of the runs.
     late: Duration,
+    /// A run came to nothing.
+    has_failed: bool,
     /// CPU nanoseconds an update of each server, if it is known.
     busy_ns: Vec<Runs>,
 }
@@ -301,7 +307,7 @@ impl Figures {
     }
 
     fn is_sustained(&self) -> bool {
-        self.lost == 0 && self.unsent == 0 && self.late < LATE
+        !self.has_failed && self.lost == 0 && self.unsent == 0 && self.late < LATE
     }
 
     fn add_busy(&mut self, before: &[Duration], after: &[Duration], updates: u64) {
