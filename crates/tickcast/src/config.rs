@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,20 +61,19 @@ impl RootConfig {
 
     /// One port cannot be that of operators and another one too, at the same address.
     fn check_admin_port(&self) -> Vec<config::Complaint> {
-        let Some(admin) = self.admin.port.filter(|port| *port != 0) else { return Vec::new() };
+        let Some(port) = self.admin.port else { return Vec::new() };
+        let admin = SocketAddrV4::new(self.admin.interface, port);
         let (p2ps, distributor) = (&self.p2ps, &self.source_distributor);
         let ports = [
             ("p2ps.rssl_port", p2ps.rssl_port, p2ps.rssl.interface),
             ("p2ps.websocket_port", p2ps.websocket_port, p2ps.websocket.interface),
             ("source_distributor.provider_port", distributor.provider_port, distributor.provider.interface),
         ];
-        let is_here = |interface: Ipv4Addr| {
-            interface == self.admin.interface
-                || [interface, self.admin.interface].contains(&Ipv4Addr::UNSPECIFIED)
-        };
-        let taken = ports.into_iter().filter(|(_, port, interface)| *port == admin && is_here(*interface));
+        let taken = ports
+            .into_iter()
+            .filter(|(_, port, interface)| net::tcp::collide(admin, SocketAddrV4::new(*interface, *port)));
         let complain = |(key, ..): (&str, u16, Ipv4Addr)| {
-            let text = format!("port {admin} is that of {key} as well");
+            let text = format!("port {port} is that of {key} as well");
             config::Complaint::new(["admin.port", key], text)
         };
         taken.map(complain).collect()
@@ -109,9 +108,7 @@ impl RootConfig {
         // A session over TCP whose peer answers nothing is of no use beyond that time either: what it sends is lost to
         // this server already, and its kernel waits longer and longer before it sends again. A new connection does not.
         let gone_us = (3_000 * self.p2ps.silence_timeout_ms).max(VANISHED_MIN_US);
-        if config.tcp.activity_timeout_us > gone_us {
-            config.tcp.activity_timeout_us = gone_us;
-        }
+        config.tcp.activity_timeout_us = config.tcp.activity_timeout_us.min(gone_us);
         config.tcp.connect_timeout_us = config.tcp.connect_timeout_us.min(gone_us);
         config
     }

@@ -7,6 +7,7 @@ use rwf::{
     Conflation, DataState, DataType, DecodeError, FieldList, Qos, RefreshMsg, State, StateCode, StatusMsg,
     UpdateMsg,
 };
+use units::Sqn;
 
 use crate::changes::{Changes, Lacks, Merged};
 use crate::encoding::Encoding;
@@ -326,6 +327,12 @@ impl CachedItem {
     #[must_use]
     pub fn seq_num(&self) -> Option<u32> {
         self.seq_num
+    }
+
+    /// Whether an image with this number has not come as far: no, if one of the two has none.
+    #[must_use]
+    pub(crate) fn is_newer_than(&self, number: Option<u32>) -> bool {
+        number.zip(self.seq_num).is_some_and(|(its, ours)| Sqn(its).precedes(Sqn(ours)))
     }
 
     /// The data.

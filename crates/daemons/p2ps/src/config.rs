@@ -1,5 +1,5 @@
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use config::Complaint;
@@ -348,9 +348,8 @@ impl P2psConfig {
                 "a client would be disconnected before it is sent the newest values",
             ));
         }
-        let is_same = self.rssl.interface == self.websocket.interface
-            || [self.rssl.interface, self.websocket.interface].contains(&Ipv4Addr::UNSPECIFIED);
-        if self.rssl_port != 0 && self.rssl_port == self.websocket_port && is_same {
+        let rssl = SocketAddrV4::new(self.rssl.interface, self.rssl_port);
+        if net::tcp::collide(rssl, SocketAddrV4::new(self.websocket.interface, self.websocket_port)) {
             let text = format!("port {} cannot be both that of RSSL and that of WebSocket", self.rssl_port);
             complaints.push(Complaint::new(["websocket_port", "rssl_port"], text));
         }

@@ -25,6 +25,14 @@ pub enum Moved {
 /// Most connections that wait to be accepted.
 const QUEUE_MAX: i32 = 4096;
 
+/// Whether only one can listen: the ports are the same, and the addresses too, or one of them stands for all interfaces.
+/// Port 0 is chosen by the kernel, and never the same.
+#[must_use]
+pub fn collide(one: SocketAddrV4, other: SocketAddrV4) -> bool {
+    let is_same = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && is_same
+}
+
 /// Listens on an address, with `SO_REUSEADDR`, non-blocking.
 ///
 /// # Errors

@@ -133,7 +133,7 @@ pub(crate) fn latency_cells(latencies: &Summaries, show: impl Fn(f64) -> String)
     }
     let mut cells: Vec<String> =
         latencies.percentiles().map(|percentile| percentile.map_or_else(none, &show)).to_vec();
-    cells[0] = spread(&latencies.runs(|summary| summary.p50_ns as f64), &show);
+    cells[0] = spread(&latencies.p50(), &show);
     let moments = [latencies.mean_ns(), latencies.deviation_ns()];
     let ends = [latencies.min_ns(), latencies.max_ns()].map(|ns| ns as f64);
     cells.extend(moments.into_iter().chain(ends).map(show));

@@ -23,7 +23,8 @@
 //! Latency counts from the moment a message was *meant* to be sent ([`Schedule`]), so a sender that falls
 //! behind shows in the figures instead of hiding in them. Values are kept in memory while a run lasts and
 //! written afterwards. Every message is observed, none sampled ([`Observer`]). A figure is a median over
-//! several runs ([`Runs`]), the longest latency that of all of them ([`Summaries`]); it stands beside the machine it was made on ([`Machine`]), where its CPUs lay
+//! several runs ([`Runs`]), the longest latency that of all of them ([`Summaries`]). It stands beside the machine
+//! it was made on ([`Machine`]), where its CPUs lay
 //! ([`Placement`]) and what the machine does to a thread that only spins ([`Jitter`]). Our programs and those of
 //! others are driven by the same loops ([`ends`]).
 

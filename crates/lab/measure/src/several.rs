@@ -31,6 +31,12 @@ impl Summaries {
         self.0.iter().map(figure).collect()
     }
 
+    /// The median latency of each run, nanoseconds.
+    #[must_use]
+    pub fn p50(&self) -> Runs {
+        self.runs(|summary| summary.p50_ns as f64)
+    }
+
     /// Each of [`PERCENTILES`], nanoseconds. `None` for one that stands for less than one point of a run: it would be that
     /// run's longest.
     #[must_use]

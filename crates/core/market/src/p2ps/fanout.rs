@@ -4,17 +4,17 @@ use rwf::{
     DataState, DecodeError, GenericMsg, Key, MsgClass, RefreshMsg, State, StateCode, StatusMsg, StreamState,
     UpdateMsg, peek,
 };
-use units::{Nanos, Sqn};
+use units::Nanos;
 
 use super::audience::{Audience, Form, Group, Newcomer, Unusable};
 use super::base::Watcher;
 use super::client::{Changed, clock_ms};
 use super::held::HeldMessage;
 use super::item::Item;
-use super::items::WatchedItems;
+use super::items::{WatchedItems, change_life};
 use super::kept;
 use super::ledger::{Fate, before};
-use super::life::{Act, Input, Phase};
+use super::life::{Act, Input};
 use super::moves::Moves;
 use super::notices::ServerNotice;
 use super::sink::ServerSink;
@@ -536,11 +536,8 @@ fn show_image(
     after: u64,
     sink: &mut impl ServerSink,
 ) -> Vec<HeldMessage> {
-    let item = &mut items.table[index];
-    item.was_live = true;
-    let before = item.life.phase();
-    let held = item.life.on_image(after).unwrap_or_default();
-    items.recovery.count(before, Phase::Live);
+    items.table[index].was_live = true;
+    let held = change_life(items, index, |life| life.on_image(after)).unwrap_or_default();
     items.count_suspect(index);
     items.send_refreshes(now, index, sink);
     kept::note_here(items, now, index, sink);
@@ -582,7 +579,7 @@ fn is_older_and_suspect(item: &Item, msg: &RefreshMsg<'_>) -> bool {
         && msg.part_num.unwrap_or(0) == 0
         && item.hot.is_none()
         && item.cached.has_image()
-        && msg.seq_num.zip(item.cached.seq_num()).is_some_and(|(its, ours)| Sqn(its).precedes(Sqn(ours)))
+        && item.cached.is_newer_than(msg.seq_num)
 }
 
 /// The image that has come is older than what clients have had, and suspect: it brings its state alone.
@@ -600,12 +597,7 @@ fn keep_newer(
         items.send_requests(now, sink);
         return;
     }
-    let before = life.phase();
-    let held = life.on_older_image(after).unwrap_or_default();
-    items.recovery.count(before, Phase::Ahead);
-    if before == Phase::Live {
-        kept::begin_again(items, index);
-    }
+    let held = change_life(items, index, |life| life.on_older_image(after)).unwrap_or_default();
     items.counters.images_older.inc();
     items.suspect(now, index, (state.code, &state.text_lossy()), sink);
     close_if_suspect(items, now, index, sink);

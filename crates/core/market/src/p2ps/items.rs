@@ -18,7 +18,7 @@ use super::composed::{Alias, Composed};
 use super::conversations::Conversations;
 use super::item::Item;
 use super::ledger::{Fate, Ledger};
-use super::life::Phase;
+use super::life::{Life, Phase};
 use super::merge::{Following, SideNo};
 use super::moves::Moves;
 use super::queue::Requests;
@@ -503,6 +503,30 @@ impl WatchedItems {
             _ => false,
         }
     }
+}
+
+/// The image that was recalled is not the one that is needed: of an item that is not live any more an image for all comes.
+pub(super) fn begin_recall_again(items: &mut WatchedItems, index: usize) {
+    if let Some(recall) = &mut items.table[index].recall {
+        items.kept.restart(recall);
+    }
+}
+
+/// Something comes about an item that may move it to another state: the tables beside it follow.
+pub(super) fn change_life<R>(
+    items: &mut WatchedItems,
+    index: usize,
+    change: impl FnOnce(&mut Life) -> R,
+) -> R {
+    let life = &mut items.table[index].life;
+    let before = life.phase();
+    let result = change(life);
+    let after = life.phase();
+    items.recovery.count(before, after);
+    if before == Phase::Live && after != Phase::Live {
+        begin_recall_again(items, index);
+    }
+    result
 }
 
 /// Sides of hot services (`hot`).

@@ -37,7 +37,7 @@ use super::base::Watcher;
 use super::fanout;
 use super::instance::send_to_instance;
 use super::item::Item;
-use super::items::WatchedItems;
+use super::items::{WatchedItems, begin_recall_again};
 use super::life::Phase;
 use super::recall::{Early, KeptImages, Recall, Step};
 use super::service::Service;
@@ -93,13 +93,6 @@ pub(super) fn note_here(items: &mut WatchedItems, now: Nanos, index: usize, sink
         }
     }
     ask(items, sink);
-}
-
-/// An item is not live any more: an image for all will come.
-pub(super) fn begin_again(items: &mut WatchedItems, index: usize) {
-    if let Some(recall) = &mut items.table[index].recall {
-        items.kept.restart(recall);
-    }
 }
 
 /// The instance says that an item's image takes its time: others are asked for meanwhile.
@@ -279,7 +272,7 @@ pub(super) fn on_image(
 /// From here on it is an item without an image, which is asked for again when that is overdue.
 #[cold]
 fn give_up_recall(items: &mut WatchedItems, index: usize) {
-    begin_again(items, index);
+    begin_recall_again(items, index);
     items.request(index);
 }
 

@@ -189,13 +189,19 @@ impl Life {
     /// A stream message has come.
     #[inline]
     pub(super) fn on_message(&mut self, sequence: u64) -> Act {
+        self.on_numbered(sequence, (Input::Message, Input::OldMessage))
+    }
+
+    /// Something of the stream with a number has come: one input, and another one where the image here has it.
+    #[inline]
+    fn on_numbered(&mut self, sequence: u64, (new, old): (Input, Input)) -> Act {
         let input = match self {
-            Life::Live { image_after } if sequence <= *image_after => Input::OldMessage,
-            _ => Input::Message,
+            Life::Live { image_after } if sequence <= *image_after => old,
+            _ => new,
         };
         let (phase, act) = next(self.phase(), input);
         match (act, self) {
-            (Act::Apply, Life::Live { image_after }) => *image_after = sequence,
+            (Act::Apply | Act::Doubt, Life::Live { image_after }) => *image_after = sequence,
             (Act::Note, life) => life.note(sequence),
             (Act::Renew, life) => {
                 life.enter(phase, 0);
@@ -219,17 +225,7 @@ impl Life {
     /// The stream says with a message of a number that nothing of the service is good any more. An image that is on its
     /// way does not have that if it is older.
     pub(super) fn on_service_status(&mut self, sequence: u64) -> Act {
-        let input = match self {
-            Life::Live { image_after } if sequence <= *image_after => Input::OldDown,
-            _ => Input::Down,
-        };
-        let (_, act) = next(self.phase(), input);
-        match (act, self) {
-            (Act::Doubt, Life::Live { image_after }) => *image_after = sequence,
-            (Act::Note, life) => life.note(sequence),
-            _ => {}
-        }
-        act
+        self.on_numbered(sequence, (Input::Down, Input::OldDown))
     }
 
     /// A whole image has come that was taken after a number. Returns the messages behind it, oldest first, if it is to

@@ -8,8 +8,7 @@ use units::Nanos;
 use super::hot;
 use super::instance::{Instance, send_to_instance};
 use super::item::Item;
-use super::items::WatchedItems;
-use super::kept;
+use super::items::{WatchedItems, change_life};
 use super::life::{Act, Input, Phase};
 use super::merge::SideNo;
 use super::recall::Step;
@@ -43,15 +42,7 @@ impl WatchedItems {
 
     /// Something comes about an item: it may move to another state. Returns what has to be done.
     pub(super) fn on_input(&mut self, index: usize, input: Input) -> Act {
-        let life = &mut self.table[index].life;
-        let before = life.phase();
-        let act = life.on(input);
-        let after = life.phase();
-        self.recovery.count(before, after);
-        if before == Phase::Live && after != Phase::Live {
-            kept::begin_again(self, index);
-        }
-        act
+        change_life(self, index, |life| life.on(input))
     }
 
     /// Asks for an item as soon as it is its turn.
@@ -149,8 +140,7 @@ impl WatchedItems {
         (lacks, text): (u64, &str),
         sink: &mut impl ServerSink,
     ) {
-        if self.table[index].life.on_lack(lacks) == Act::Suspect {
-            kept::begin_again(self, index);
+        if change_life(self, index, |life| life.on_lack(lacks)) == Act::Suspect {
             self.suspect(now, index, (StateCode::GAP_DETECTED, text), sink);
             self.enqueue(index);
         }

@@ -166,8 +166,7 @@ pub(super) fn on_whole_image(
     merge.sides[side].after = arrived.after;
     merge.sides[side].is_good = is_good;
     if awaits || is_live && (lead_is_bad && is_good || merge.lead == side) {
-        let had = item.cached.seq_num();
-        let is_behind = awaits && had.is_some_and(|had| is_older(number, had));
+        let is_behind = awaits && item.cached.is_newer_than(number);
         if is_behind && !is_good {
             return wait_for_good(items, now, (index, side), sink);
         }
@@ -345,8 +344,4 @@ pub(super) fn check_refusals(
             items.send_requests(now, sink);
         }
     }
-}
-
-fn is_older(number: Option<u32>, taken: u32) -> bool {
-    number.is_some_and(|number| units::Sqn(number).precedes(units::Sqn(taken)))
 }

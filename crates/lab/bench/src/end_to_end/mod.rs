@@ -239,7 +239,7 @@ pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
                 }
             }
         }
-        let p50 = |figures: &Figures| figures.latencies.runs(|summary| summary.p50_ns as f64).median();
+        let p50 = |figures: &Figures| figures.latencies.p50().median();
         let chain = p50(&figures[0]);
         for (one, of_one) in contenders.iter().zip(&figures).filter(|(_, figures)| figures.runs > 0) {
             let multicast = one.carried.map(|(layout, _)| Some((layout, Carrier::Multicast)));
@@ -319,7 +319,7 @@ impl Figures {
 
     /// `chain` and `multicast` are medians that the p50 is compared with.
     fn report(&self, report: &mut Report, name: &str, rate: u64, (chain, multicast): (f64, Option<f64>)) {
-        let p50 = self.latencies.runs(|summary| summary.p50_ns as f64).median();
+        let p50 = self.latencies.p50().median();
         let (ratio, to_multicast) = (p50 / chain, multicast.map(|multicast| p50 / multicast));
         let busy: Vec<String> = self.busy_ns.iter().map(|runs| format!("{:.0}", runs.median())).collect();
         let busy_json = (!self.busy_ns.is_empty())

@@ -7,29 +7,6 @@ use crate::service_names::ServiceNames;
 const ONE: u64 = 77;
 const TWO: u64 = 78;
 
-/// A provider's messages with numbers.
-fn image_of(number: u32, value: i64, state: State<'_>) -> Vec<u8> {
-    let payload = fields(&[(22, value)]);
-    let msg = RefreshMsg {
-        complete: true,
-        state,
-        seq_num: Some(number),
-        payload: &payload,
-        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
-    };
-    msg.to_vec().expect("legal")
-}
-
-fn numbered(number: Option<u32>, value: i64) -> Vec<u8> {
-    let payload = fields(&[(22, value)]);
-    let msg = UpdateMsg {
-        seq_num: number,
-        payload: &payload,
-        ..UpdateMsg::new(Domain::MARKET_PRICE, -5, DataType::FIELD_LIST)
-    };
-    msg.to_vec().expect("legal")
-}
-
 fn suspect() -> Vec<u8> {
     let state = State::new(StreamState::Open, rwf::DataState::Suspect).because(StateCode::NONE, "away");
     StatusMsg { state: Some(state), ..StatusMsg::new(Domain::MARKET_PRICE, 0, DataType::NO_DATA) }

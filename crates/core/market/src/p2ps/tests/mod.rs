@@ -269,6 +269,29 @@ fn fields(all: &[(i16, i64)]) -> Vec<u8> {
         .expect("legal")
 }
 
+/// A provider's messages with numbers.
+fn image_of(number: u32, value: i64, state: State<'_>) -> Vec<u8> {
+    let payload = fields(&[(22, value)]);
+    let msg = RefreshMsg {
+        complete: true,
+        state,
+        seq_num: Some(number),
+        payload: &payload,
+        ..RefreshMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
+fn numbered(number: Option<u32>, value: i64) -> Vec<u8> {
+    let payload = fields(&[(22, value)]);
+    let msg = UpdateMsg {
+        seq_num: number,
+        payload: &payload,
+        ..UpdateMsg::new(Domain::MARKET_PRICE, -5, DataType::FIELD_LIST)
+    };
+    msg.to_vec().expect("legal")
+}
+
 fn refresh(all: &[(i16, i64)]) -> Vec<u8> {
     let payload = fields(all);
     let msg = RefreshMsg {
