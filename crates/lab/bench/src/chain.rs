@@ -135,7 +135,7 @@ pub(crate) fn sink(from: u16, profile: Profile, cpu: Cpu) -> Result<(), BenchErr
             if record[8] == 0 {
                 latencies.record(clock::monotonic().since(intended).as_nanos() as u64);
             } else {
-                answer(&json!({ "run": record[8], "latencies": latencies.summary() }));
+                answer(&json!({ "run": record[8], "latencies": latencies.spread() }));
                 latencies.clear();
             }
         }

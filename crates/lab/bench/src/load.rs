@@ -145,7 +145,7 @@ fn measure(
         let results = &rounds.results[at];
         let lost: u64 = results.iter().map(Streamed::lost).sum();
         let received: Runs = results.iter().map(Streamed::per_second).collect();
-        let latencies = results.iter().map(|streamed| streamed.observed.latencies).collect();
+        let latencies = results.iter().map(|streamed| streamed.observed.latencies.clone()).collect();
         let of_latency = report::latency_cells(&latencies, report::fine_micros);
         let before =
             [size.to_string(), rate.to_string(), contender.name.clone(), format!("{:.0}", received.median())];

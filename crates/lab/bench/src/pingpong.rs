@@ -88,7 +88,7 @@ fn measure(
     })?;
     let p50 = contest::figures(contenders, &rounds, |summary: &Summary| summary.p50_ns as f64, f64::min);
     for (at, contender) in contenders.iter().enumerate() {
-        let latencies = rounds.results[at].iter().copied().collect();
+        let latencies = rounds.results[at].iter().cloned().collect();
         let of_latency = report::latency_cells(&latencies, report::fine_micros);
         let before = [path.to_string(), size.to_string(), contender.name.clone()];
         let behind = [contest::ratio(p50.to_raw[at]), rounds.placement.to_string()];

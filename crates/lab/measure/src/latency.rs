@@ -1,4 +1,5 @@
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 use serde::{Deserialize, Serialize};
 
 /// The longest time kept apart, nanoseconds; longer ones count as this.
@@ -9,7 +10,7 @@ const LONGEST_NS: u64 = 60_000_000_000;
 pub struct Latencies(Histogram<u64>);
 
 /// What a set of latencies comes to. All in nanoseconds but the count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct Summary {
@@ -25,6 +26,10 @@ pub struct Summary {
     pub p99999_ns: u64,
     pub p999999_ns: u64,
     pub max_ns: u64,
+    /// How the times are spread, if that was asked for ([`Latencies::spread`]): a time in the middle of a bucket, and how
+    /// many fell into it. Buckets without any are left out; a bucket is at most a thousandth of its time wide.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<(u64, u64)>,
 }
 
 impl Default for Latencies {
@@ -59,6 +64,15 @@ impl Latencies {
         self.0.reset();
     }
 
+    /// Percentiles and moments, with the buckets behind them.
+    #[must_use]
+    pub fn spread(&self) -> Summary {
+        let bucket =
+            |at: IterationValue<u64>| (self.0.median_equivalent(at.value_iterated_to()), at.count_at_value());
+        let buckets = self.0.iter_recorded().map(bucket);
+        Summary { buckets: buckets.collect(), ..self.summary() }
+    }
+
     /// Percentiles and moments.
     #[must_use]
     pub fn summary(&self) -> Summary {
@@ -76,6 +90,7 @@ impl Latencies {
             p99999_ns: at(0.99999),
             p999999_ns: at(0.999_999),
             max_ns: self.0.max(),
+            buckets: Vec::new(),
         }
     }
 }
@@ -98,6 +113,21 @@ mod tests {
         assert!(s.p50_ns.abs_diff(500_000) <= 500, "{}", s.p50_ns);
         assert!(s.p99_ns.abs_diff(990_000) <= 1000, "{}", s.p99_ns);
         assert!(s.max_ns.abs_diff(1_000_000) <= 1000, "{}", s.max_ns);
+    }
+
+    #[test]
+    fn buckets_hold_every_time_near_where_it_was() {
+        let times = [1_u64, 2_047, 5_000, 123_456, 59_999_999_999];
+        let mut latencies = Latencies::default();
+        for (at, time) in times.into_iter().enumerate() {
+            (0..=at).for_each(|_| latencies.record(time));
+        }
+        let spread = latencies.spread();
+        assert_eq!(spread.buckets.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+        for ((middle, _), time) in spread.buckets.iter().zip(times) {
+            assert!(middle.abs_diff(time) <= time / 1_000, "{time} in {middle}");
+        }
+        assert_eq!(Summary { buckets: Vec::new(), ..spread }, latencies.summary());
     }
 
     #[test]

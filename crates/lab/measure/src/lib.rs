@@ -34,6 +34,7 @@ mod latency;
 mod machine;
 mod observer;
 mod placement;
+pub mod run;
 mod runs;
 mod schedule;
 mod several;

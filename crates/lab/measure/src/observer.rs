@@ -29,7 +29,7 @@ pub struct Observer {
 }
 
 /// What an observer has seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// Messages that came.
     pub received: u64,
@@ -99,7 +99,7 @@ impl Observer {
             received: self.received,
             missing: self.missing,
             disordered: self.disordered,
-            latencies: self.latencies.summary(),
+            latencies: self.latencies.spread(),
         }
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn consumer(args: &ConsumerArgs) -> Result<(), BenchError> {
     loop {
         observer.dispatch(Duration::from_secs(1))?;
         if let Some((run, latencies)) = observer.take_run() {
-            answer(&json!({ "run": run, "latencies": latencies.summary() }));
+            answer(&json!({ "run": run, "latencies": latencies.spread() }));
         }
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
                 mode.block();
                 let Some((run, latencies)) = observer.take_run() else { continue };
                 let mut ran = sent.answer();
-                (ran["run"], ran["latencies"]) = (json!(run), json!(latencies.summary()));
+                (ran["run"], ran["latencies"]) = (json!(run), json!(latencies.spread()));
                 answer(&ran);
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {

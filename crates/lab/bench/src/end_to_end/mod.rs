@@ -299,7 +299,7 @@ struct Figures {
 
 impl Figures {
     fn add(&mut self, ran: &Ran, due: u64) {
-        self.latencies.add(ran.seen);
+        self.latencies.add(ran.seen.clone());
         self.runs += 1;
         self.lost += ran.sent - ran.seen.count;
         self.unsent += due.saturating_sub(ran.sent);

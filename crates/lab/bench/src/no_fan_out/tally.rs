@@ -125,7 +125,7 @@ impl Tally {
     /// What the run came to; the next one begins.
     fn take(&mut self, run: u8) -> Value {
         let seen = std::mem::take(&mut self.seen);
-        let summary = seen.latencies.summary();
+        let summary = seen.latencies.spread();
         json!({
             "run": run, "received": seen.received, "lost": seen.lost, "disordered": seen.disordered,
             "conflated": seen.conflated, "interrupted": seen.interrupted, "unreadable": seen.unreadable,

@@ -91,7 +91,7 @@ fn ask(near: &mut impl Channel, size: usize, span: Duration, stop: &AtomicBool) 
         }
         // One at least, however busy the machine is.
         if now >= end && start >= warm {
-            return Ok(latencies.summary());
+            return Ok(latencies.spread());
         }
     }
 }

@@ -81,7 +81,7 @@ struct Storm<'a> {
 }
 
 /// What one part of a run was like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Part {
     took_ns: u64,
     /// Updates of the steady consumer.

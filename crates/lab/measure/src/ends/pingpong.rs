@@ -59,7 +59,7 @@ pub(crate) fn ask<L: Link>(end: &End, link: &mut L, commands: &Receiver<Value>) 
                 break;
             }
         }
-        answer(&json!({ "half_round_trip": latencies.summary() }));
+        answer(&json!({ "half_round_trip": latencies.spread() }));
     }
     Ok(())
 }
