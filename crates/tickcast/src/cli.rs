@@ -35,10 +35,7 @@ pub(crate) enum Command {
     /// Subscribes to a topic, all that begin alike, or all that a pattern fits: prints messages, or statistics each second.
     Sub(SubscribeArgs),
     /// Measures the system beside the bare sockets below it.
-    Bench {
-        #[command(subcommand)]
-        command: bench::BenchCommand,
-    },
+    Bench(bench::BenchArgs),
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.

@@ -49,5 +49,6 @@ from!(
     rwf::EncodeError,
     rssl::ConfigError,
     net::tls::TlsError,
-    measure::ends::Failure
+    measure::ends::Failure,
+    measure::run::RunError
 );

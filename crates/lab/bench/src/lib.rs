@@ -2,20 +2,18 @@
 //!
 //! ```
 //! use clap::Parser;
-//! use tickcast_bench::BenchCommand;
+//! use tickcast_bench::{BenchArgs, Program};
 //!
 //! /// A program with the command `bench`, as `tickcast` is one.
 //! #[derive(Parser)]
-//! enum Program {
-//!     Bench {
-//!         #[command(subcommand)]
-//!         workload: BenchCommand,
-//!     },
+//! enum Command {
+//!     Bench(BenchArgs),
 //! }
 //!
 //! fn run(words: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
-//!     let Program::Bench { workload } = Program::try_parse_from(words)?;
-//!     tickcast_bench::run(&workload)?;                 // prints a table, or JSON lines
+//!     let Command::Bench(args) = Command::try_parse_from(words)?;
+//!     let program = Program { version: "1.0.0", commit: None };
+//!     tickcast_bench::run(&args, program)?;            // prints a table, or JSON lines
 //!     Ok(())
 //! }
 //!
@@ -54,6 +52,7 @@ mod pingpong;
 mod probe;
 mod process;
 mod raw;
+mod recording;
 mod report;
 mod role;
 mod search;
@@ -65,12 +64,24 @@ mod update;
 
 pub use error::BenchError;
 pub use options::RunOptions;
+pub use recording::Program;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
 use load::Shape;
+
+/// What is measured, and where it is recorded.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Records the run in this directory, for `tickcast report`: figures, histograms, machine, command, logs. It must not be
+    /// there, or be empty.
+    #[arg(long, global = true, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(subcommand)]
+    workload: BenchCommand,
+}
 
 /// A workload.
 #[derive(Debug, Subcommand)]
@@ -143,11 +154,19 @@ pub struct AllArgs {
     full: bool,
 }
 
-/// Runs a workload and prints what it comes to.
+/// Runs a workload, prints what it comes to, and records it where that is asked for.
 ///
 /// # Errors
-/// A process of it could not be started, has failed, or has not answered.
-pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
+/// A process of it could not be started, has failed, or has not answered; or the run could not be recorded.
+pub fn run(args: &BenchArgs, program: Program) -> Result<(), BenchError> {
+    let Some(directory) = &args.out else { return run_workload(&args.workload) };
+    recording::begin(directory, program)?;
+    let outcome = run_workload(&args.workload);
+    let recorded = recording::end(&outcome);
+    outcome.and(recorded)
+}
+
+fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Rwf(args) => codec::run(args),
         BenchCommand::Pingpong(args) => pingpong::run(args),

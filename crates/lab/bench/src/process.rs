@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub(crate) use measure::ends::{answer, commands};
 
-use crate::BenchError;
+use crate::{BenchError, recording};
 
 /// For processes to come up, and for 100,000 images to get through.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(60);
@@ -63,12 +63,19 @@ impl Process {
         program: impl AsRef<OsStr>,
         args: &[String],
     ) -> Result<Process, BenchError> {
+        recording::record(|run| run.process(name, args));
+        let log = recording::log(name);
+        let stderr = if log.is_some() { Stdio::piped() } else { Stdio::inherit() };
         let mut child = Command::new(program)
             .args(args)
             .env("TICKCAST_LOG", "warn")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(stderr)
             .spawn()?;
+        if let (Some(log), Some(stderr)) = (log, child.stderr.take()) {
+            recording::keep(stderr, log)?;
+        }
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(BenchError::new("a child without pipes"));
         };

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use measure::{Machine, PERCENTILES, Runs, Summaries, Summary, Table};
 use serde_json::{Value, json};
 
-use crate::BenchError;
+use crate::{BenchError, recording};
 
 /// Rows of figures, each with its name, for people or for programs.
 pub(crate) struct Report {
@@ -21,20 +21,27 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(title: &'static str, json: bool, heads: &[&'static str]) -> Report {
+        recording::record(|run| run.table(title, heads));
         Report { title, json, heads: heads.to_vec(), rows: Vec::new(), notes: Vec::new(), failed: None }
     }
 
-    /// Adds a row; the object says the same for programs.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, object: Value) {
+    /// Adds a row; the object says the same for programs. What it has as [`HISTOGRAMS`] goes to the run directory alone.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, mut object: Value) {
+        let cells: Vec<String> = cells.into_iter().collect();
+        let histograms = object.as_object_mut().and_then(|object| object.remove(HISTOGRAMS));
+        let histograms = histograms.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
+        let histograms: Vec<Vec<(u64, u64)>> = histograms;
+        recording::record(|run| run.row(&cells, &object, &histograms));
         if self.json {
             let machine = Machine::this().to_string();
             self.say(json!({ "workload": self.title, "machine": machine, "figures": object }));
         }
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells);
     }
 
     /// Adds a sentence, to stand below the table.
     pub(crate) fn note(&mut self, text: String) {
+        recording::record(|run| run.note(&text, None));
         if self.json {
             self.say(json!({ "workload": self.title, "note": text }));
         }
@@ -43,6 +50,7 @@ impl Report {
 
     /// The same with something for programs beside it.
     pub(crate) fn note_with(&mut self, text: String, object: Value) {
+        recording::record(|run| run.note(&text, Some(&object)));
         if self.json {
             self.say(json!({ "workload": self.title, "note": text, "state": object }));
         }
@@ -99,11 +107,14 @@ pub(crate) fn spread(runs: &Runs, show: impl Fn(f64) -> String) -> String {
     format!("{} ({} to {})", show(runs.median()), show(low), show(high))
 }
 
-/// The same for programs.
+/// The same for programs, with the figure of each run.
 pub(crate) fn spread_json(runs: &Runs) -> Value {
     let (low, high) = runs.range();
-    json!({ "median": runs.median(), "low": low, "high": high })
+    json!({ "median": runs.median(), "low": low, "high": high, "runs": runs.figures() })
 }
+
+/// The buckets of each run in an object that [`Report::row`] gets.
+const HISTOGRAMS: &str = "histograms";
 
 /// Heads of the columns that [`latency_cells`] fills.
 pub(crate) const LATENCY_HEADS: [&str; 12] = [
@@ -143,7 +154,7 @@ pub(crate) fn latency_cells(latencies: &Summaries, show: impl Fn(f64) -> String)
 
 /// The same for programs, in nanoseconds, beside `more`: `p50_ns` to `p999999_ns`, `mean_ns` and `max_ns` of the runs, median
 /// and range; in `all`, of all points, `mean_ns`, `deviation_ns`, `shortest_ns`, `longest_ns` and how many `points` there are.
-/// With too few points a percentile is the longest.
+/// With too few points a percentile is the longest. The buckets of each run are there for [`Report::row`].
 pub(crate) fn latency_json(latencies: &Summaries, mut more: Value) -> Value {
     let of_runs =
         |figure: fn(&Summary) -> u64| spread_json(&latencies.runs(|summary| figure(summary) as f64));
@@ -156,6 +167,11 @@ pub(crate) fn latency_json(latencies: &Summaries, mut more: Value) -> Value {
         "mean_ns": latencies.mean_ns(), "deviation_ns": latencies.deviation_ns(),
         "shortest_ns": latencies.min_ns(), "longest_ns": latencies.max_ns(), "points": latencies.count(),
     });
+    let buckets: Vec<_> =
+        latencies.each().filter(|run| !run.buckets.is_empty()).map(|run| &run.buckets).collect();
+    if !buckets.is_empty() {
+        more[HISTOGRAMS] = json!(buckets);
+    }
     more
 }
 

@@ -48,6 +48,12 @@ impl Runs {
         Some((*sorted.get(rank.checked_sub(1)?)?, *sorted.get(n - rank)?))
     }
 
+    /// Each run's figure, in the order in which they were added.
+    #[must_use]
+    pub fn figures(&self) -> &[f64] {
+        &self.0
+    }
+
     /// The lowest and the highest figure.
     #[must_use]
     pub fn range(&self) -> (f64, f64) {

@@ -25,6 +25,11 @@ impl Summaries {
         self.0.push(summary);
     }
 
+    /// Each run's.
+    pub fn each(&self) -> impl Iterator<Item = &Summary> {
+        self.0.iter()
+    }
+
     /// A figure of each run.
     #[must_use]
     pub fn runs(&self, figure: impl Fn(&Summary) -> f64) -> Runs {

@@ -20,6 +20,10 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::{demo, top, watch};
 
+/// What run directories say of this program; the build may be told its commit (the Makefile does).
+const PROGRAM: bench::Program =
+    bench::Program { version: env!("CARGO_PKG_VERSION"), commit: option_env!("BUILD_COMMIT") };
+
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Demo(args) => demo::run(&args),
@@ -31,7 +35,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Resolver(config) => daemons::resolver(&config),
         Command::Pub(args) => topic::publish(&args),
         Command::Sub(args) => topic::subscribe(&args),
-        Command::Bench { command } => bench::run(&command).map_err(|error| match error {
+        Command::Bench(args) => bench::run(&args, PROGRAM).map_err(|error| match error {
             bench::BenchError::Output(error) => Failure::Output(error),
             other => Failure::Run(other.to_string()),
         }),

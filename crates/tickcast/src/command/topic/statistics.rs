@@ -141,7 +141,7 @@ impl Figures {
 
     /// As an object with the event's name.
     pub(super) fn json(&self, event: &str) -> Value {
-        let latency = self.latency.map(|l| {
+        let latency = self.latency.as_ref().map(|l| {
             json!({
                 "p50_ns": l.p50_ns, "p99_ns": l.p99_ns, "p999_ns": l.p999_ns, "max_ns": l.max_ns,
                 "count": l.count,
