@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Sub(SubscribeArgs),
     /// Measures the system beside the bare sockets below it.
     Bench(bench::BenchArgs),
+    /// Makes a page of recorded runs of `bench`: tables, charts, verdicts, published figures beside.
+    Report(report::ReportArgs),
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.

@@ -28,6 +28,7 @@
 //! ([`Placement`]) and what the machine does to a thread that only spins ([`Jitter`]). Our programs and those of
 //! others are driven by the same loops ([`ends`]).
 
+mod bootstrap;
 pub mod ends;
 mod jitter;
 mod latency;
@@ -40,6 +41,7 @@ mod schedule;
 mod several;
 mod table;
 
+pub use bootstrap::{COMPARED_MIN, Comparison};
 pub use jitter::Jitter;
 pub use latency::{Latencies, Summary};
 pub use machine::Machine;

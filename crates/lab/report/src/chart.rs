@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::html::escape;
+use crate::html::{CHART_STYLE, DARK, LIGHT, escape};
 use crate::page::Table;
 use crate::scale::{Scale, Span, number};
 
@@ -114,7 +114,16 @@ impl Chart {
 
     /// As a file of its own.
     pub(crate) fn svg_file(&self) -> String {
-        self.written(&format!("<style>svg{{{}}}{}</style>", crate::html::LIGHT, crate::html::CHART_STYLE))
+        let style = [
+            "<style>svg{",
+            LIGHT,
+            "background:var(--paper)}@media(prefers-color-scheme:dark){svg{",
+            DARK,
+            "}}",
+            CHART_STYLE,
+            "</style>",
+        ];
+        self.written(&style.concat())
     }
 
     fn written(&self, style: &str) -> String {
@@ -140,10 +149,13 @@ impl Chart {
     fn plot(&self, svg: &mut String) {
         let plot = Plot {
             x: Span::of(self.x.scale, self.points().map(|point| point.x)),
-            y: Span::of(self.y.scale, self.points().flat_map(|point| {
-                let (low, high) = point.range.unwrap_or((point.y, point.y));
-                [low, point.y, high]
-            })),
+            y: Span::of(
+                self.y.scale,
+                self.points().flat_map(|point| {
+                    let (low, high) = point.range.unwrap_or((point.y, point.y));
+                    [low, point.y, high]
+                }),
+            ),
         };
         plot.grid(svg, &self.x.name, &self.y.name);
         for (at, series) in self.series.iter().enumerate() {
@@ -180,24 +192,39 @@ impl Chart {
         for tick in span.ticks(6) {
             let (x, down) = (at(tick), bottom + 16.0);
             put(svg, format_args!("<path d=\"M{x:.1} {TOP}V{bottom:.1}\" class=\"grid\"/>"));
-            put(svg, format_args!("<text x=\"{x:.1}\" y=\"{down:.1}\" class=\"mid\">{}</text>", number(tick)));
+            put(
+                svg,
+                format_args!("<text x=\"{x:.1}\" y=\"{down:.1}\" class=\"mid\">{}</text>", number(tick)),
+            );
         }
         for (row, series) in self.series.iter().enumerate() {
             let point = series.points.first().copied().unwrap_or_default();
             let (y, wide) = (TOP + 34.0 * row as f64 + 6.0, at(point.y) - left);
             let (middle, text) = (y + 11.0, y + 15.0);
             let (name, class) = (escape(&series.name), row % SERIES_MAX);
-            put(svg, format_args!("<text x=\"{:.1}\" y=\"{text:.1}\" class=\"end\">{name}</text>", left - 8.0));
-            put(svg, format_args!(
-                "<rect x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"22\" class=\"fill s{class}\"/>"
-            ));
+            put(
+                svg,
+                format_args!("<text x=\"{:.1}\" y=\"{text:.1}\" class=\"end\">{name}</text>", left - 8.0),
+            );
+            put(
+                svg,
+                format_args!(
+                    "<rect x=\"{left:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"22\" class=\"fill s{class}\"/>"
+                ),
+            );
             let (low, high) = point.range.unwrap_or((point.y, point.y));
-            put(svg, format_args!("<path d=\"M{:.1} {middle:.1}H{:.1}\" class=\"range\"/>", at(low), at(high)));
+            put(
+                svg,
+                format_args!("<path d=\"M{:.1} {middle:.1}H{:.1}\" class=\"range\"/>", at(low), at(high)),
+            );
             let beside = at(high) + 8.0;
             put(svg, format_args!("<text x=\"{beside:.1}\" y=\"{text:.1}\">{}</text>", number(point.y)));
         }
         let (x, y) = (f64::midpoint(left, right), bottom + 38.0);
-        put(svg, format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"mid\">{}</text>", escape(&self.x.name)));
+        put(
+            svg,
+            format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"mid\">{}</text>", escape(&self.x.name)),
+        );
     }
 }
 
@@ -233,10 +260,13 @@ impl Plot {
         let (x, y) = (f64::midpoint(LEFT, right), HEIGHT - 10.0);
         put(svg, format_args!("<text x=\"{x}\" y=\"{y}\" class=\"mid\">{}</text>", escape(x_name)));
         let (x, y) = (14.0, f64::midpoint(TOP, bottom));
-        put(svg, format_args!(
-            "<text x=\"{x}\" y=\"{y}\" class=\"mid\" transform=\"rotate(-90 {x} {y})\">{}</text>",
-            escape(y_name)
-        ));
+        put(
+            svg,
+            format_args!(
+                "<text x=\"{x}\" y=\"{y}\" class=\"mid\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+                escape(y_name)
+            ),
+        );
     }
 
     fn line(&self, svg: &mut String, series: &Series, class: usize, has_marks: bool) {
@@ -264,9 +294,12 @@ impl Plot {
             let (x, y) = (self.at_x(point.x), self.at_y(point.y));
             wide = next(at).map_or(wide, |next| (next - x).max(0.5));
             let tall = bottom - y;
-            put(svg, format_args!(
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\" class=\"fill s{class}\"/>"
-            ));
+            put(
+                svg,
+                format_args!(
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{tall:.1}\" class=\"fill s{class}\"/>"
+                ),
+            );
         }
     }
 }
@@ -275,7 +308,11 @@ impl Plot {
 fn mark(svg: &mut String, class: usize, x: f64, y: f64) {
     let shape = match class % 4 {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" class=\"fill s{class}\"/>"),
-        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" class=\"fill s{class}\"/>", x - 4.0, y - 4.0),
+        1 => format!(
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\" class=\"fill s{class}\"/>",
+            x - 4.0,
+            y - 4.0
+        ),
         2 => format!("<path d=\"M{x:.1} {:.1}l5 9h-10z\" class=\"fill s{class}\"/>", y - 5.0),
         _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\" class=\"fill s{class}\"/>", y - 5.0),
     };

@@ -8,7 +8,7 @@ use crate::page::{Block, Page, Section, Table};
 pub(crate) const LIGHT: &str = "--ink:#1a1a1a;--soft:#5a5a5a;--paper:#ffffff;--line:#d8d8d8;--shade:#f4f4f2;\
     --good:#1b6e3c;--bad:#a3281f;--c0:#0062a3;--c1:#b84a00;--c2:#00735a;--c3:#9b3d7d;--c4:#55606b;--c5:#8a6d00;\
     --c6:#3f4fb5;--c7:#7a2e2e;";
-const DARK: &str = "--ink:#e8e8e6;--soft:#a8a8a6;--paper:#161718;--line:#3c3e40;--shade:#1f2122;\
+pub(crate) const DARK: &str = "--ink:#e8e8e6;--soft:#a8a8a6;--paper:#161718;--line:#3c3e40;--shade:#1f2122;\
     --good:#6fcf97;--bad:#ff8a7d;--c0:#62b5f0;--c1:#ff9d57;--c2:#4fd0ad;--c3:#e794cb;--c4:#b6c0c9;--c5:#e6c84f;\
     --c6:#a3aefc;--c7:#e09a9a;";
 
@@ -65,7 +65,11 @@ pub(crate) fn page(page: &Page) -> String {
 }
 
 fn write_section(html: &mut String, at: usize, section: &Section) {
-    let _ = writeln!(html, "<section aria-labelledby=\"s{at}\">\n<h2 id=\"s{at}\">{}</h2>", escape(&section.title));
+    let _ = writeln!(
+        html,
+        "<section aria-labelledby=\"s{at}\">\n<h2 id=\"s{at}\">{}</h2>",
+        escape(&section.title)
+    );
     for block in &section.blocks {
         write_block(html, block);
     }
@@ -84,7 +88,12 @@ fn write_block(html: &mut String, block: &Block) {
         }
         Block::Table(table) => write_table(html, table),
         Block::Chart(chart) => {
-            let _ = writeln!(html, "<figure>\n<figcaption>{}</figcaption>\n{}", escape(&chart.title), chart.svg());
+            let _ = writeln!(
+                html,
+                "<figure>\n<figcaption>{}</figcaption>\n{}",
+                escape(&chart.title),
+                chart.svg()
+            );
             html.push_str("<details><summary>The figures of this chart</summary>\n");
             write_table(html, &chart.table());
             html.push_str("</details>\n</figure>\n");
@@ -154,7 +163,7 @@ mod tests {
         section.table(table);
         let html = page(&Page { title: bad.to_owned(), sections: vec![section] });
         assert!(!html.contains("<script") && !html.contains('\u{7}'), "{html}");
-        assert_eq!(html.matches("alert").count(), 10);
+        assert_eq!(html.matches("alert").count(), 11);
     }
 
     #[test]

@@ -25,7 +25,9 @@ impl Span {
         });
         let (low, high) = ends.unwrap_or((1.0, 10.0));
         match scale {
-            Scale::Linear => Span { scale, low: low.min(0.0), high: if high > low.min(0.0) { high } else { 1.0 } },
+            Scale::Linear => {
+                Span { scale, low: low.min(0.0), high: if high > low.min(0.0) { high } else { 1.0 } }
+            }
             Scale::Logarithmic if high / low < 1.5 => Span { scale, low: low / 1.3, high: high * 1.3 },
             Scale::Logarithmic => Span { scale, low, high },
         }
@@ -54,7 +56,11 @@ impl Span {
         let step = [1.0, 2.0, 5.0, 10.0].map(|step| step * decade).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(10.0 * decade);
         let first = (self.low / step).ceil() as i64;
-        (first..).map(|n| n as f64 * step).take_while(|tick| *tick <= self.high * 1.000_001).take(50).collect()
+        (first..)
+            .map(|n| n as f64 * step)
+            .take_while(|tick| *tick <= self.high * 1.000_001)
+            .take(50)
+            .collect()
     }
 
     fn decades(&self, most: usize) -> Vec<f64> {
@@ -131,7 +137,10 @@ mod tests {
         for values in [[1e-12, 1e15], [3.0, 3.0], [0.0, 1e-9]] {
             for scale in [Scale::Linear, Scale::Logarithmic] {
                 let ticks = Span::of(scale, values).ticks(6);
-                assert!(ticks.len() <= 8 && ticks.iter().all(|tick| tick.is_finite()), "{values:?} {ticks:?}");
+                assert!(
+                    ticks.len() <= 8 && ticks.iter().all(|tick| tick.is_finite()),
+                    "{values:?} {ticks:?}"
+                );
             }
         }
     }
@@ -139,8 +148,17 @@ mod tests {
     #[test]
     fn numbers_have_the_digits_that_they_need() {
         let cases = [
-            (0.0, "0"), (0.0625, "0.062"), (4.1, "4.1"), (12.34, "12.3"), (100.4, "100"), (999.9, "1000"),
-            (25_000.0, "25,000"), (-1_234.0, "-1,234"), (2_660_000.0, "2.66 M"), (1e10, "10 G"), (f64::NAN, "-"),
+            (0.0, "0"),
+            (0.0625, "0.062"),
+            (4.1, "4.1"),
+            (12.34, "12.3"),
+            (100.4, "100"),
+            (999.9, "1000"),
+            (25_000.0, "25,000"),
+            (-1_234.0, "-1,234"),
+            (2_660_000.0, "2.66 M"),
+            (1e10, "10 G"),
+            (f64::NAN, "-"),
         ];
         for (value, text) in cases {
             assert_eq!(number(value), text);

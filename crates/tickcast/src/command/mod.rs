@@ -16,6 +16,8 @@ pub(crate) use ledger::LedgerArgs;
 pub(crate) use topic::{PublishArgs, SubscribeArgs};
 pub(crate) use trace::TraceArgs;
 
+use std::io::Write;
+
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::{demo, top, watch};
@@ -39,6 +41,14 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
             bench::BenchError::Output(error) => Failure::Output(error),
             other => Failure::Run(other.to_string()),
         }),
+        Command::Report(args) => {
+            let written = report::run(&args).map_err(|error| Failure::Run(error.to_string()))?;
+            written
+                .iter()
+                .take(2)
+                .try_for_each(|path| writeln!(std::io::stdout(), "{}", path.display()))
+                .map_err(Failure::Output)
+        }
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),

@@ -32,12 +32,18 @@ pub use writer::RunDirectory;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 /// The format that is written, and the only one that is read.
 pub const FORMAT: u32 = 1;
+
+/// Whether a directory is a run.
+#[must_use]
+pub fn is_run(path: &Path) -> bool {
+    path.join(ABOUT).is_file()
+}
 
 const ABOUT: &str = "run.json";
 const RECORDS: &str = "records.jsonl";
@@ -92,7 +98,6 @@ impl std::error::Error for RunError {}
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
     use serde_json::json;
 
