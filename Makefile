@@ -1,7 +1,7 @@
 # Every target is one command; `make` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lint book release bench bench-full peers soak fuzz
+.PHONY: help demo check test lint book release bench bench-full report report-full peers soak fuzz
 
 tickcast = cargo run --release --bin tickcast --
 java = interop/java/target/tickcast-interop.jar
@@ -10,6 +10,8 @@ peers = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/peers
 # Growth of the cost of a message is judged once figures are committed (`tickcast bench cost --against crates/lab/bench/cost.json --update`).
 cost = $(addprefix --against ,$(wildcard crates/lab/bench/cost.json))
 bench = PATH="$(peers):$$PATH" $(tickcast) bench
+# What a report says of the program; a program that was built without it names its version alone.
+built = BUILD_COMMIT=$$(git describe --always --dirty 2>/dev/null)
 all = --tls crates/io/net/testdata/tls $(addprefix --eta ,$(wildcard $(java)))
 
 help: ## this list
@@ -40,6 +42,15 @@ bench: ## figures of this machine, in minutes, beside the peers that are there
 bench-full: ## figures worth writing down
 	$(bench) cost $(cost)
 	$(bench) all $(all) --full --runs 7 --seconds 4
+
+report: ## a page with figures of this machine beside published ones, target/report/report.html, in about ten minutes
+	rm -rf target/report/quick
+	$(built) $(bench) --out target/report/quick all $(all) --runs 5 --seconds 0.5
+	$(built) $(tickcast) report target/report/quick --to target/report/report
+
+report-full: ## the same with all published rates and sizes, in hours; goes on where it was interrupted
+	$(built) $(bench) --out target/report/full all $(all) --full --runs 5 --seconds 10
+	$(built) $(tickcast) report target/report/full --to target/report/report-full
 
 peers: ## installs what `make bench` measures beside Tickcast: Aeron, ZeroMQ, nats-server
 	@tools/peers.sh $(peers)

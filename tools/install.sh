@@ -21,6 +21,7 @@ needs=(
     "tshark tshark"
     "valgrind valgrind"
     "nats-server nats-server"
+    "chromium chromium"
     "javac default-jdk-headless"
     "mvn maven"
 )

@@ -30,6 +30,7 @@
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod all;
 mod chain;
 mod codec;
 mod congestion;
@@ -76,9 +77,12 @@ use load::Shape;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Records the run in this directory, for `tickcast report`: figures, histograms, machine, command, logs. It must not be
-    /// there, or be empty.
+    /// there, or be empty. `all` has a directory in it for each workload; those that are whole are not measured again.
     #[arg(long, global = true, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Ends when the process ends that has started it.
+    #[arg(long, global = true, hide = true)]
+    ends_with_parent: bool,
     #[command(subcommand)]
     workload: BenchCommand,
 }
@@ -128,30 +132,10 @@ pub enum BenchCommand {
     #[command(name = "websocket-fan-out")]
     WebSocketFanOut(fan_out::WebSocketFanOutArgs),
     /// All of them, one after the other.
-    All(AllArgs),
+    All(all::AllArgs),
     /// One process of a workload.
     #[command(hide = true)]
     Role(role::RoleArgs),
-}
-
-/// All workloads, with everything that is compared in them.
-#[derive(Debug, Args)]
-pub struct AllArgs {
-    #[command(flatten)]
-    options: RunOptions,
-    /// The jar of `interop/java`: ETA's codec for Java takes turns with ours on the same messages.
-    #[arg(long, value_name = "JAR")]
-    eta: Option<PathBuf>,
-    /// Measures TLS as well, with the certificate in this directory: ca.pem, server.pem, server.key, for
-    /// localhost.
-    #[arg(long, value_name = "DIR")]
-    tls: Option<fan_out::TlsDirectory>,
-    /// The peer of the fan-out over WebSocket; `nats-server` is looked for in the PATH if this is not given.
-    #[arg(long, value_name = "FILE")]
-    nats_server: Option<PathBuf>,
-    /// All sizes, datagrams and rates between two ends; else messages of 64 bytes, in 1472, at one rate.
-    #[arg(long)]
-    full: bool,
 }
 
 /// Runs a workload, prints what it comes to, and records it where that is asked for.
@@ -159,6 +143,12 @@ pub struct AllArgs {
 /// # Errors
 /// A process of it could not be started, has failed, or has not answered; or the run could not be recorded.
 pub fn run(args: &BenchArgs, program: Program) -> Result<(), BenchError> {
+    if args.ends_with_parent {
+        net::affinity::end_with_parent()?;
+    }
+    if let BenchCommand::All(all) = &args.workload {
+        return all::run(all, args.out.as_deref());
+    }
     let Some(directory) = &args.out else { return run_workload(&args.workload) };
     recording::begin(directory, program)?;
     let outcome = run_workload(&args.workload);
@@ -183,28 +173,7 @@ fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::NoFanOut(args) => no_fan_out::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
-        BenchCommand::All(args) => all(args),
+        BenchCommand::All(args) => all::run(args, None),
         BenchCommand::Role(args) => role::run(args),
     }
-}
-
-fn all(args: &AllArgs) -> Result<(), BenchError> {
-    let options = args.options;
-    codec::run(&codec::RwfArgs::new(options, args.eta.clone()))?;
-    let sizes: &[u32] = if args.full { &[64, 256, 1024] } else { &[64] };
-    pingpong::run(&pingpong::PingpongArgs::new(options, sizes))?;
-    let datagrams: &[u32] = if args.full { &[1472, 8972] } else { &[1472] };
-    stream::run(&stream::StreamArgs::new(options, sizes, datagrams))?;
-    let rates: &[u64] = if args.full { &load::RATES } else { &[125_000] };
-    for shape in [Shape::OneToOne, Shape::ThreeToThree] {
-        load::run(&load::LoadArgs::new(options, sizes, rates), shape)?;
-    }
-    if args.full {
-        lbtrm::run(&lbtrm::LbtrmArgs::new(options))?;
-    }
-    end_to_end::run(&end_to_end::EndToEndArgs::new(options))?;
-    no_fan_out::run(&no_fan_out::NoFanOutArgs::new(options))?;
-    fan_out::run(&fan_out::FanOutArgs::new(options, args.tls.clone()))?;
-    let (tls, nats_server) = (args.tls.clone(), args.nats_server.clone());
-    fan_out::run_websocket(&fan_out::WebSocketFanOutArgs::new(options, tls, nats_server))
 }

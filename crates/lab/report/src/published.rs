@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn published_rates_are_listed() {
-        let table = RecordedTable { name: "fan-out".to_owned(), ..RecordedTable::default() };
+        let table = RecordedTable { name: "producer-50-50".to_owned(), ..RecordedTable::default() };
         let [shown] = &beside(&table)[..] else { panic!("one table") };
         assert!(shown.rows.iter().any(|row| row[4] == "10.1 M"), "{shown:?}");
         assert!(beside(&RecordedTable { name: "rwf".to_owned(), ..RecordedTable::default() }).is_empty());

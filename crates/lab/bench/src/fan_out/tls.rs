@@ -1,5 +1,6 @@
 //! Encrypted ports of the server that is measured.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -24,6 +25,12 @@ impl FromStr for TlsDirectory {
             Some(missing) => Err(format!("there is no {missing} in it")),
             None => Ok(TlsDirectory(directory)),
         }
+    }
+}
+
+impl fmt::Display for TlsDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.display().fmt(f)
     }
 }
 
