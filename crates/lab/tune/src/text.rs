@@ -122,7 +122,7 @@ pub fn explain(tree: &Tree, topic: &Topic, findings: &[Finding]) -> String {
         match finding.level {
             Level::Advice => advice(&mut text, tree, finding),
             Level::Unknown => line(&mut text, format_args!("Here it is not known: {}", finding.current)),
-            _ => line(&mut text, format_args!("Here: {} {}", finding.full_name(), finding.current)),
+            _ => line(&mut text, format_args!("Here: {}: {}", finding.full_name(), finding.current)),
         }
     }
     text

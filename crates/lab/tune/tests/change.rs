@@ -221,6 +221,25 @@ fn a_record_that_is_none_is_refused_and_writes_nothing() {
     assert_eq!((machine.get(RMEM), machine.get(WATCHDOG)), ("33554432".to_owned(), "1".to_owned()));
 }
 
+/// Root must not write where somebody else's link leads.
+#[test]
+fn a_link_in_place_of_the_new_record_or_the_lock_is_not_followed() {
+    let machine = MadeUp::new();
+    let (victim, steps) = (machine.root().join("victim"), machine.plan(&["rmem_max"]));
+    fs::write(&victim, "precious").expect("it is ours");
+    fs::create_dir_all(machine.state().parent().expect("it has one")).expect("it is ours");
+    for name in ["new", "lock"] {
+        let link = machine.state().with_extension(name);
+        // The lock of the first turn.
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&victim, &link).expect("it is ours");
+        assert!(apply(&machine.tree(), &machine.state(), &steps).is_err(), "{name}");
+        fs::remove_file(&link).expect("it is there");
+    }
+    let precious = fs::read_to_string(&victim).expect("it is there");
+    assert_eq!((precious.as_str(), machine.get(RMEM)), ("precious", "212992".to_owned()));
+}
+
 #[test]
 fn one_program_at_a_time_changes_settings() {
     let machine = MadeUp::new();

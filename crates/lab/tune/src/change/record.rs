@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::setting::{Setting, VALUE_BYTES_MAX};
@@ -15,6 +16,9 @@ const VERSION: u32 = 1;
 /// Longest file, and most settings in it.
 const BYTES_MAX: u64 = 4 << 20;
 const ENTRIES_MAX: usize = 65_536;
+
+/// Root writes here: a link that somebody has laid leads nowhere.
+const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
 
 /// One setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +106,7 @@ impl Store {
             .truncate(false)
             .write(true)
             .mode(0o600)
+            .custom_flags(NO_LINK)
             .open(path.with_extension("lock"))
             .map_err(|error| named("cannot lock", &error))?;
         match lock.try_lock() {
@@ -154,7 +159,13 @@ impl Store {
     fn replace(&self, record: &Record) -> io::Result<()> {
         let beside = self.path.with_extension("new");
         let mut options = File::options();
-        let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+        let mut file = options
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .custom_flags(NO_LINK)
+            .open(&beside)?;
         serde_json::to_writer_pretty(&mut file, record)?;
         file.write_all(b"\n")?;
         file.sync_all()?;

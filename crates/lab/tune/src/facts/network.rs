@@ -39,7 +39,8 @@ pub struct Interface {
 }
 
 /// The settings that are looked at.
-pub(crate) const SYSCTLS: [&str; 11] = [
+pub(crate) const SYSCTLS: [&str; 12] = [
+    "core/somaxconn",
     "core/rmem_max",
     "core/wmem_max",
     "core/rmem_default",
@@ -64,7 +65,9 @@ impl NetworkFacts {
     }
 
     /// One of the settings.
-    #[must_use]
+    ///
+    /// # Errors
+    /// Why it cannot be read.
     pub fn sysctl(&self, name: &str) -> Told<String> {
         self.sysctls.get(name).cloned().unwrap_or_else(|| Err(format!("{name} was not looked at")))
     }

@@ -34,14 +34,14 @@ pub(super) const TOPICS: &[Topic] = &[
         why: "two threads on one core take turns at its units",
         story: "With SMT two CPUs are one core. Leave the sibling of a spinning thread's CPU idle, or turn SMT off. \
                 Nothing is changed here: turning CPUs off moves all that runs on them.",
-        reports: "The machines of the reports (2007 to 2011) had no SMT or did not use it.",
+        reports: NOT_IN_REPORTS,
         judge: |facts| of(&facts.cpu.siblings, |cores| smt(cores)),
     },
     Topic {
         name: "governor",
         why: "a CPU that clocks down needs time to clock up again",
         story: "The governor `performance` keeps the highest frequency. Others follow the load, which they notice late.",
-        reports: "The reports turned power saving off in the BIOS.",
+        reports: NOT_IN_REPORTS,
         judge: governor,
     },
     Topic {
@@ -56,10 +56,9 @@ pub(super) const TOPICS: &[Topic] = &[
         name: "c-states",
         why: "a CPU that sleeps needs time to wake up, and each blocking thread pays for it",
         story: "An idle CPU sleeps, the deeper the longer it expects to. Waking up takes from 1 us to some 100 us, on \
-                virtual machines some 20 us since the host must wake the CPU up. Threads that spin never pay for it. For \
-                those that block: `[ROLE.thread] hold_cpus_awake = true` holds /dev/cpu_dma_latency at 0 while the daemon \
+                virtual machines some 20 us since the host must wake the CPU up. Threads that spin never pay for it. That counts there even if the guest shows no deep state: what is measured tells. For threads that block: `[ROLE.thread] hold_cpus_awake = true` holds /dev/cpu_dma_latency at 0 while the daemon \
                 runs. `apply` disables the states that take longer than 2 us to leave. Idle CPUs take more power then.",
-        reports: "RMDS-SLERT turned system management interrupts and power saving off in the BIOS.",
+        reports: "RMDS-SLERT and LBM turned system management interrupts off; of sleep states nothing is known.",
         judge: c_states,
     },
     Topic {
@@ -91,14 +90,14 @@ pub(super) const TOPICS: &[Topic] = &[
         why: "an interrupt on the CPU of a spinning thread holds it up",
         story: "Interrupts may go to any CPU unless they are told otherwise. Keep them off isolated CPUs, and off those \
                 that running daemons are pinned to. Some interrupts cannot be moved; `apply` says which.",
-        reports: "RMDS-SLERT sent all interrupts to CPU 7; on LBM's machines those of the card went to CPUs of their own.",
+        reports: "RMDS-SLERT sent all interrupts to CPU 7, and shielded the others. LBM placed them by hand, too.",
         judge: irq_affinity,
     },
     Topic {
         name: "irqbalance",
         why: "it moves interrupts, to the CPUs of spinning threads too",
         story: "irqbalance spreads interrupts over all CPUs but isolated ones. It undoes what irq-affinity sets.",
-        reports: "RMDS-SLERT and LBM stopped irqbalance with some 60 other services.",
+        reports: "RMDS-SLERT and LBM stopped services that were not needed, LBM some 60.",
         judge: |facts| {
             of(&facts.process.running, |_| match facts.process.runs("irqbalance") {
                 false => Finding::fine("it does not run"),
@@ -200,7 +199,7 @@ fn c_states(facts: &Facts) -> Vec<Finding> {
         let driver = cpu.idle_driver.as_deref().unwrap_or("unknown driver");
         let Some(deepest) = deep.iter().max_by_key(|state| state.latency_us) else {
             return Finding::note(format!(
-                "no state takes longer than {AWAKE_WITHIN_US} us to leave ({driver})"
+                "no state takes longer than {AWAKE_WITHIN_US} us to leave ({driver}); hold_cpus_awake may help all the same"
             ));
         };
         let hold = match &cpu.may_hold_awake {

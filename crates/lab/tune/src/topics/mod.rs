@@ -23,8 +23,8 @@ pub struct Topic {
     judge: fn(&Facts) -> Vec<Finding>,
 }
 
-/// Where the published reports say nothing of it.
-const NOT_IN_REPORTS: &str = "The published reports do not say.";
+/// Where nothing is known of it from the published reports.
+const NOT_IN_REPORTS: &str = "no setting of theirs is known.";
 
 /// All topics, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Topic> {

@@ -51,7 +51,7 @@ pub(super) const TOPICS: &[Topic] = &[
         why: "packets that come faster than a CPU takes them are lost",
         story: "The queue of each CPU before the protocols; used by loopback, veth, and cards whose packets are spread by \
                 software.",
-        reports: "RMDS-SLERT raised it, one of its eight settings of sockets.",
+        reports: "The RMDS reports set eight values of sockets by sysctl; buffers were 8 to 16 MB.",
         judge: |facts| {
             let drops = match &facts.network.backlog_drops {
                 Ok(drops) => format!("; packets lost there since the start: {drops}"),
@@ -59,6 +59,13 @@ pub(super) const TOPICS: &[Topic] = &[
             };
             at_least(facts, "core/netdev_max_backlog", 5_000, "10000", &drops)
         },
+    },
+    Topic {
+        name: "somaxconn",
+        why: "clients that connect all at once wait here, or have to try again",
+        story: "Connections that no server has accepted yet. After an outage all clients come back at once.",
+        reports: NOT_IN_REPORTS,
+        judge: |facts| at_least(facts, "core/somaxconn", 4_096, "16384", ""),
     },
     Topic {
         name: "busy_poll",
@@ -84,7 +91,7 @@ pub(super) const TOPICS: &[Topic] = &[
         name: "txqueuelen",
         why: "a burst that the card does not take at once waits here, or is lost",
         story: "The queue of packets before a card.",
-        reports: "RMDS-SLERT: `ifconfig ethN txqueuelen 5000`. The other RMDS reports: 5,000, too.",
+        reports: "RMDS reports: 5,000.",
         judge: |facts| cards(facts, txqueuelen),
     },
     Topic {

@@ -49,8 +49,10 @@ impl MadeUp {
     pub(crate) fn new() -> MadeUp {
         let rings = Rings { rx: 256, rx_max: 8_192, tx: 256, tx_max: 1_024 };
         let coalescing = Coalescing { rx_us: 8, is_rx_adaptive: true, tx_us: 16, is_tx_adaptive: false };
-        let made_up =
-            MadeUp { folder: Folder::new(), cards: MadeUpCards(Arc::new(Mutex::new((rings, coalescing)))) };
+        let made_up = MadeUp {
+            folder: Folder::in_memory(),
+            cards: MadeUpCards(Arc::new(Mutex::new((rings, coalescing)))),
+        };
         let files = [
             ("proc/sys/kernel/random/boot_id", "first-start"),
             ("proc/sys/kernel/nmi_watchdog", "1\n"),
