@@ -231,7 +231,7 @@ fn throttling(facts: &Facts) -> Vec<Finding> {
         let finding = match realtime {
             0 => Finding::note(format!("{current}; no daemon that runs has a real-time priority")),
             count => Finding::advice(
-                format!("{current}; {count} threads of daemons have a real-time priority"),
+                format!("{current}; threads of daemons with a real-time priority: {count}"),
                 "-1 if these spin on isolated CPUs",
             ),
         };

@@ -32,6 +32,30 @@ pub(super) const TOPICS: &[Topic] = &[
         judge: |facts| at_least(facts, "core/wmem_max", 8 << 20, &(32 << 20).to_string(), ""),
     },
     Topic {
+        name: "rmem_default",
+        why: "a program that asks for no receive buffer gets this one",
+        story: "Our sockets ask for what they need. Other programs on the machine, and multicast receivers of other \
+                software among them, may not. `apply` raises it only if you name it: every socket may take that much then.",
+        reports: SOCKETS_IN_REPORTS,
+        judge: |facts| default_buffer(facts, "core/rmem_default"),
+    },
+    Topic {
+        name: "wmem_default",
+        why: "a program that asks for no send buffer gets this one",
+        story: "As rmem_default, for sending.",
+        reports: SOCKETS_IN_REPORTS,
+        judge: |facts| default_buffer(facts, "core/wmem_default"),
+    },
+    Topic {
+        name: "udp_mem",
+        why: "datagrams are lost when all sockets together have too many waiting",
+        story: "Three numbers of pages: below the first nobody is limited, beyond the third nothing more is taken. The \
+                kernel sets them by the machine's memory. Nothing is advised unless the third is below the buffers of some \
+                receivers, 256 MiB.",
+        reports: NOT_IN_REPORTS,
+        judge: udp_mem,
+    },
+    Topic {
         name: "tcp_rmem",
         why: "a TCP connection that is received from grows to this",
         story: "Three values: the least, the first, the most. The kernel grows the buffer up to the third by itself.",
@@ -149,18 +173,46 @@ fn at_least(facts: &Facts, name: &str, enough: u64, value: &str, more: &str) -> 
 /// Most that a TCP connection buffers, at least.
 const TCP_MAX: u64 = 4 << 20;
 
+/// A setting of three numbers.
+fn three(facts: &Facts, name: &str) -> Told<[u64; 3]> {
+    let text = facts.network.sysctl(name)?;
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    <[u64; 3]>::try_from(numbers).map_err(|_| format!("{} has not three numbers: {text:?}", dotted(name)))
+}
+
 fn tcp(facts: &Facts, name: &str) -> Vec<Finding> {
-    let three = facts.network.sysctl(name).and_then(|text| {
-        let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        <[u64; 3]>::try_from(numbers).map_err(|_| format!("{} has not three numbers: {text:?}", dotted(name)))
-    });
-    of(&three, |[least, first, most]| {
+    of(&three(facts, name), |[least, first, most]| {
         let now = format!("{least} {first} {most}");
         if *most >= TCP_MAX {
             return Finding::fine(now);
         }
         let value = format!("{least} {first} {}", 16 << 20);
         by_sysctl(Finding::advice(now, format!("the last one at least {TCP_MAX}")), &dotted(name), &value)
+    })
+}
+
+fn default_buffer(facts: &Facts, name: &str) -> Vec<Finding> {
+    of(&number(facts, name), |now| match *now {
+        now if now >= 8 << 20 => Finding::fine(now.to_string()),
+        now => by_sysctl(Finding::note(now.to_string()), &dotted(name), &(8 << 20).to_string()).by_name(),
+    })
+}
+
+/// Pages of 4 KiB that datagrams may take together, at least: 256 MiB.
+const UDP_PAGES: u64 = 65_536;
+
+fn udp_mem(facts: &Facts) -> Vec<Finding> {
+    of(&three(facts, "ipv4/udp_mem"), |[low, pressure, most]| {
+        let now = format!("{low} {pressure} {most} pages");
+        if *most >= UDP_PAGES {
+            return Finding::fine(now);
+        }
+        let value = format!("{low} {pressure} {UDP_PAGES}");
+        by_sysctl(
+            Finding::advice(now, format!("the last one at least {UDP_PAGES}")),
+            "net.ipv4.udp_mem",
+            &value,
+        )
     })
 }
 
