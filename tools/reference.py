@@ -20,7 +20,7 @@ SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = (
     'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'ledger', 'trace',
-    'admin', 'admin drain', 'admin undrain', 'config',
+    'admin', 'admin drain', 'admin undrain', 'tune', 'tune check', 'tune explain', 'tune apply', 'tune undo', 'config',
     'bench')
 
 

@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs,
+    AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs, TuneAction,
 };
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
@@ -50,6 +50,11 @@ pub(crate) enum Command {
     Admin {
         #[command(subcommand)]
         action: AdminAction,
+    },
+    /// Looks at what of the machine's settings costs latency, and changes it and back.
+    Tune {
+        #[command(subcommand)]
+        action: TuneAction,
     },
     /// Checks and explains configurations.
     Config {

@@ -293,6 +293,7 @@ fn orders(described: Described, stop: Stop) -> Orders {
             tracing::info!("the daemon ends when it is drained");
             let (described, stop, taken_back) = (described.clone(), stop.clone(), Arc::clone(&taken_back));
             let wait = move || {
+                net::affinity::step_aside();
                 end_when_drained(&described, &stop, || taken_back.load(Ordering::Acquire) != drain);
             };
             if let Err(error) = std::thread::Builder::new().name("drain".to_owned()).spawn(wait) {

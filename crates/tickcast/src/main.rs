@@ -24,6 +24,7 @@ mod health;
 mod host;
 mod log;
 mod notify;
+mod priority;
 mod role;
 mod terminal;
 mod top;

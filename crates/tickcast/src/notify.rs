@@ -36,6 +36,7 @@ pub(crate) fn start(alive: Alive, stop: &Stop, longest_end: Option<Duration>) ->
     let Some(interval) = watchdog_interval() else { return Ok(()) };
     let stop = stop.clone();
     thread::Builder::new().name("notify".to_owned()).spawn(move || {
+        net::affinity::step_aside();
         loop {
             // It is fed to the end: clients may be moved on for longer than the watchdog waits.
             if stop.wait(interval) {

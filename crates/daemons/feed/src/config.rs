@@ -2,6 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use client::{ProviderConfig, ProviderServiceConfig};
+use daemon::ThreadConfig;
 
 config::section! {
     /// The feed: plays a recorded market and publishes it at a source distributor.
@@ -25,6 +26,8 @@ config::section! {
         vendor: String = "Binance", length 0..=255;
         /// The connection to the source distributor.
         provider: ProviderConfig, without DECIDED_BY_THE_FEED;
+        /// The thread. It sleeps until the next message of the recording is due.
+        thread: ThreadConfig, without ["wait"];
     }
 }
 

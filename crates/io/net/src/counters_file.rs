@@ -130,9 +130,7 @@ impl CountersFile {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (stopped, interval) = (Arc::clone(&stop), options.interval);
         let thread = std::thread::Builder::new().name("counters".to_owned()).spawn(move || {
-            // It inherits the priority of whoever publishes, before whom nothing else may run. To lower it
-            // takes no rights.
-            let _ = affinity::set_ordinary_priority();
+            affinity::step_aside();
             let (is_over, changed) = &*stopped;
             let mut guard = is_over.lock().unwrap_or_else(PoisonError::into_inner);
             while !*guard {

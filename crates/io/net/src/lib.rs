@@ -41,6 +41,8 @@
 //! | [`Resolver`] | names of hosts, without holding a thread up |
 //! | [`counters_file`] | the file in which other processes read the counters of this one |
 //! | [`affinity`], [`interface`] | CPUs and priorities of threads; interfaces of the host |
+//! | [`CpusAwake`], [`pages`] | CPUs that do not sleep; memory in huge pages |
+//! | [`card`], [`discipline`] | rings and coalescing of network cards; what the kernel thinks of its clock |
 //!
 //! Bytes meet the kernel in this crate alone, and it is (with the bindings and `testkit`) the only one where
 //! `unsafe` is allowed. It knows no protocol: those are pure crates, which are handed bytes and the time.
@@ -49,12 +51,15 @@ mod addresses;
 pub mod affinity;
 pub mod agent;
 pub mod authentication;
+mod awake;
 #[cfg(not(loom))]
 mod byte_lock;
+pub mod card;
 pub mod clock;
 #[cfg(not(loom))]
 pub mod counters_file;
 pub mod descriptors;
+pub mod discipline;
 mod door;
 pub mod encryption;
 #[cfg(any(test, feature = "faults"))]
@@ -69,6 +74,7 @@ mod key_file;
 mod no_faults;
 #[cfg(not(loom))]
 mod owned_file;
+pub mod pages;
 mod poller;
 mod resolver;
 pub mod ring;
@@ -90,6 +96,7 @@ pub(crate) use faults::SocketFaults;
 pub(crate) use no_faults::SocketFaults;
 
 pub use addresses::Addresses;
+pub use awake::CpusAwake;
 pub use door::Door;
 pub use file_stamp::{FileStamp, WatchedFiles};
 pub use heartbeat::Heartbeat;

@@ -183,7 +183,10 @@ impl Shared {
         } else if state.threads < self.threads_max {
             let shared = Arc::clone(self);
             let thread = thread::Builder::new().name("tickcast-names".to_owned());
-            match thread.spawn(move || shared.work()) {
+            match thread.spawn(move || {
+                crate::affinity::step_aside();
+                shared.work();
+            }) {
                 Ok(_) => state.threads += 1,
                 // The threads there are will come for it.
                 Err(_) if state.threads > 0 => {}

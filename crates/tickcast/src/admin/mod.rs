@@ -81,6 +81,7 @@ pub(crate) fn serve(address: SocketAddrV4, registry: Registry, daemon: Daemon) -
     let local = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("admin".to_owned()).spawn(move || {
+        net::affinity::step_aside();
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let router = router(registry, daemon).into_make_service_with_connect_info::<Asker>();

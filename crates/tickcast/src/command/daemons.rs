@@ -7,6 +7,7 @@ use crate::config::{ConfigArgs, RootConfig};
 use crate::dictionary;
 use crate::failure::Failure;
 use crate::host::{self, Start};
+use crate::priority;
 use crate::role::{self, Carrier, Surroundings};
 
 pub(super) fn source_distributor(args: &ConfigArgs) -> Result<(), Failure> {
@@ -29,6 +30,7 @@ pub(super) fn p2ps(args: &ConfigArgs) -> Result<(), Failure> {
 
 pub(super) fn resolver(args: &ConfigArgs) -> Result<(), Failure> {
     let Start { config, registry, stop, log: _log } = Start::new(args, "resolver")?;
+    priority::check("resolver", &config)?;
     let _counters = host::publish_counters(&config.admin, &registry, "resolver");
     let ended = role::resolver(&config.resolver(), &registry, &stop, |described| {
         host::start_admin(&config.admin, &registry, &stop, &described, None)
@@ -48,6 +50,7 @@ fn run(
     if name != "p2ps" || config.p2ps.upstream.is_empty() {
         warn_of_open_doors(&config);
     }
+    priority::check(name, &config)?;
     net::descriptors::raise_limit()?;
     if let Some(lack) = lack_of_descriptors(&connections(&config), net::descriptors::share_of_strangers()) {
         tracing::warn!(limit = net::descriptors::limit(), "{lack}");

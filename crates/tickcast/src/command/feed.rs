@@ -55,5 +55,6 @@ pub(crate) fn run(args: &FeedArgs) -> Result<(), Failure> {
     };
     let described = Described::new(threads, status, |_| Err(OrderError::Unsupported));
     host::start_admin(&config.admin, &registry, &stop, &described, None)?;
+    config.feed.thread.enter()?;
     replay.run(stop.flag()).map_err(|e| Failure::Run(e.to_string()))
 }

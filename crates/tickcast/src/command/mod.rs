@@ -8,6 +8,7 @@ mod feed;
 mod ledger;
 mod topic;
 mod trace;
+mod tune;
 
 pub(crate) use admin::AdminAction;
 pub(crate) use counters::CountersArgs;
@@ -15,6 +16,7 @@ pub(crate) use feed::FeedArgs;
 pub(crate) use ledger::LedgerArgs;
 pub(crate) use topic::{PublishArgs, SubscribeArgs};
 pub(crate) use trace::TraceArgs;
+pub(crate) use tune::TuneAction;
 
 use std::io::Write;
 
@@ -53,6 +55,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),
         Command::Trace(args) => trace::run(&args),
+        Command::Tune { action } => tune::run(&action),
         Command::Config { action } => configuration::run(&action),
     }
 }

@@ -40,9 +40,10 @@ impl Writer {
         let (to_owner, used) = sync_channel(ORDERS_MAX);
         let disk =
             Disk { new: beside(&path, "new"), path, bytes_max, counters, writing: None, has_failed: false };
-        thread::Builder::new()
-            .name("saved-images".to_owned())
-            .spawn(move || disk.run(&from_owner, &to_owner))?;
+        thread::Builder::new().name("saved-images".to_owned()).spawn(move || {
+            net::affinity::step_aside();
+            disk.run(&from_owner, &to_owner)
+        })?;
         Ok(Writer { orders, used })
     }
 

@@ -125,7 +125,7 @@ fn servers(
 ) -> Result<(), BenchError> {
     affinity::pin_to_cpu(CPUS[1])?;
     let (hub, registry, dictionary) = (Hub::new(), Registry::default(), Arc::new(rwf::Dictionary::new()));
-    let thread = || ThreadConfig { wait: WaitConfig::Spin, cpu: None };
+    let thread = || ThreadConfig { wait: WaitConfig::Spin, ..ThreadConfig::default() };
     let mut poller = Poller::new()?;
     let registrar = poller.registrar().clone();
     let outlet = InProcessOutlet::new(&hub, &registrar, carrier_of(DISTRIBUTOR), true)?;

@@ -192,7 +192,10 @@ impl Socket {
             connects: 0,
         };
         let thread = std::thread::Builder::new().name("nats".to_owned());
-        let thread = thread.spawn(move || pump.run())?;
+        let thread = thread.spawn(move || {
+            net::affinity::step_aside();
+            pump.run()
+        })?;
         Ok(Socket {
             to,
             from,
