@@ -32,6 +32,7 @@
 
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod bound;
 mod chain;
 mod codec;
 mod congestion;
@@ -42,6 +43,7 @@ mod error;
 mod fan_out;
 mod images;
 mod jitter;
+mod layout;
 mod lbtrm;
 mod lbtrm_ends;
 mod load;

@@ -1,8 +1,10 @@
 //! Both ends over the messaging library.
 
 mod ends;
+mod settings;
 
 pub(crate) use ends::run;
+pub(crate) use settings::Settings;
 
 use messaging::{Carrier, Transport};
 

@@ -20,7 +20,7 @@ fn spin(stop: &AtomicBool, mut attempt: impl FnMut() -> io::Result<usize>) -> io
     while !stop.load(Relaxed) {
         match attempt() {
             Ok(count) => return Ok(Some(count)),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => super::pause(),
             Err(e) => return Err(e),
         }
     }
@@ -185,7 +185,7 @@ impl Channel for Flags {
             if stop.load(Relaxed) {
                 return Ok(false);
             }
-            std::hint::spin_loop();
+            super::pause();
         }
         for (word, bytes) in self.into.words().zip(into.chunks_mut(8)) {
             let value = word.load(Relaxed).to_ne_bytes();

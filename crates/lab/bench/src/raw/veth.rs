@@ -69,7 +69,7 @@ impl Datagrams {
         let socket = UdpSocket::bind((own, end.port))?;
         socket.connect((other, end.port))?;
         socket.set_nonblocking(true)?;
-        Ok(Datagrams { socket, bytes: vec![0; end.datagram] })
+        Ok(Datagrams { socket, bytes: vec![0; end.datagram.max(end.size)] })
     }
 }
 

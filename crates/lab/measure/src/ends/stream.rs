@@ -9,24 +9,32 @@ use units::Nanos;
 
 use super::play::{LOOK_EVERY, answer, next, seconds};
 use super::{End, Failure, Link, play};
-use crate::{Observed, Observer, Schedule, stamp};
+use crate::{Observed, Observer, Schedule, stamp, stamp_sent};
 
 /// Sends at the rate of each command, or as fast as it can.
 pub(crate) fn send<L: Link>(end: &End, links: &mut [L], commands: &Receiver<Value>) -> Result<(), Failure> {
     let mut message = vec![0; end.size];
     while let Some(command) = next(links, commands)? {
         let (span, start) = (seconds(&command)?, clock::monotonic());
-        let sent = match (command["rate"].as_f64(), &mut *links) {
+        let (sent, unsent) = match (command["rate"].as_f64(), &mut *links) {
             (Some(rate), links) => {
                 let is_timed = command["is_timed"].as_bool().unwrap_or(true);
-                paced(links, &mut message, rate, span, is_timed)?
+                let gives_up = command["gives_up_ms"].as_u64().map(Duration::from_millis);
+                paced(links, &mut message, &Paced { rate, span, is_timed, gives_up })?
             }
-            (None, [link]) => flat_out(link, &mut message, span)?,
+            (None, [link]) => (flat_out(link, &mut message, span)?, 0),
             (None, links) => return Err(format!("{} links need a rate", links.len()).into()),
         };
-        answer(&json!({ "sent": sent, "start_ns": start.0 }));
+        answer(&sent_report(sent, unsent, start));
     }
     Ok(())
+}
+
+/// What a sender answers that began at `start` and has just sent its last message.
+#[must_use]
+pub fn sent_report(sent: u64, unsent: u64, start: Nanos) -> Value {
+    let took = clock::monotonic().since(start).as_nanos() as u64;
+    json!({ "sent": sent, "unsent": unsent, "start_ns": start.0, "took_ns": took })
 }
 
 fn flat_out<L: Link>(link: &mut L, message: &mut [u8], span: Duration) -> Result<u64, Failure> {
@@ -48,27 +56,38 @@ fn flat_out<L: Link>(link: &mut L, message: &mut [u8], span: Duration) -> Result
 /// The time in a message whose latency is not wanted.
 const UNTIMED: Nanos = Nanos(0);
 
-/// Each link gets its turn; the messages of each are numbered by themselves.
-fn paced<L: Link>(
-    links: &mut [L],
-    message: &mut [u8],
+/// A run at a rate.
+struct Paced {
+    /// Messages a second, of all links together.
     rate: f64,
     span: Duration,
     is_timed: bool,
-) -> Result<u64, Failure> {
-    let (count, width) = ((rate * span.as_secs_f64()) as u64, links.len() as u64);
-    let mut schedule = Schedule::new(clock::monotonic().after(Duration::from_millis(10)), rate);
+    /// How far behind its times it ends.
+    gives_up: Option<Duration>,
+}
+
+/// Each link gets its turn; the messages of each are numbered by themselves. Returns how many were sent, and how many
+/// more there should have been.
+fn paced<L: Link>(links: &mut [L], message: &mut [u8], run: &Paced) -> Result<(u64, u64), Failure> {
+    let (count, width) = ((run.rate * run.span.as_secs_f64()) as u64, links.len() as u64);
+    let mut schedule = Schedule::new(clock::monotonic().after(Duration::from_millis(10)), run.rate);
     while schedule.sent() < count {
         let now = clock::monotonic();
+        if run.gives_up.is_some_and(|limit| now > schedule.next().after(limit)) {
+            break;
+        }
         for _ in 0..L::BURST.min(count - schedule.sent()) {
             let number = schedule.sent();
             let Some(intended) = schedule.take_due(now) else { break };
-            stamp(message, if is_timed { intended } else { UNTIMED }, number / width);
+            stamp(message, if run.is_timed { intended } else { UNTIMED }, number / width);
+            if run.is_timed {
+                stamp_sent(message, clock::monotonic());
+            }
             play::send(&mut links[(number % width) as usize], message)?;
         }
         links.iter_mut().try_for_each(L::turn)?;
     }
-    Ok(count)
+    Ok((schedule.sent(), count - schedule.sent()))
 }
 
 /// Nothing has come for so long: no more will.
@@ -159,6 +178,7 @@ pub fn report(observed: &Observed, last: Nanos) -> Value {
 mod tests {
     use std::collections::VecDeque;
 
+    use super::super::link::Yielding;
     use super::*;
 
     /// A link to itself.
@@ -185,8 +205,9 @@ mod tests {
     #[test]
     fn several_links_take_turns_and_each_is_observed_by_itself() {
         let mut links = [Loop::default(), Loop::default(), Loop::default()];
-        let sent = paced(&mut links, &mut [0; 64], 50_000.0, SPAN, true).expect("a loop breaks never");
-        assert_eq!(sent, 100);
+        let run = Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None };
+        let (sent, unsent) = paced(&mut links, &mut [0; 64], &run).expect("a loop breaks never");
+        assert_eq!((sent, unsent), (100, 0));
         assert_eq!(links.each_ref().map(|link| link.messages.len()), [34, 33, 33]);
         let mut taking = Taking::new(3);
         taking.take(&mut links).expect("a loop breaks never");
@@ -197,7 +218,27 @@ mod tests {
         let report = taking.report();
         let number = |key: &str| report[key].as_u64().expect(key);
         assert_eq!((number("received"), number("missing"), number("disordered")), (100, 0, 0));
-        assert_eq!(report["latencies"]["count"], 100);
+        assert_eq!((&report["latencies"]["count"], &report["naive"]["count"]), (&json!(100), &json!(100)));
+    }
+
+    #[test]
+    fn a_sender_that_cannot_keep_up_gives_up_and_says_how_many_are_missing() {
+        // Nothing sends so many in any time that it has.
+        let run = Paced { rate: 1e15, span: SPAN, is_timed: true, gives_up: Some(Duration::ZERO) };
+        let (sent, unsent) = paced(&mut [Loop::default()], &mut [0; 64], &run).expect("a loop breaks never");
+        assert!(unsent > 0 && sent + unsent == 2_000_000_000_000, "{sent} {unsent}");
+    }
+
+    #[test]
+    fn links_that_yield_carry_the_same() {
+        let (mut link, run) =
+            (Loop::default(), Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None });
+        let mut yielding = [Yielding(&mut link)];
+        let (sent, _) = paced(&mut yielding, &mut [0; 64], &run).expect("a loop breaks never");
+        let mut taking = Taking::new(1);
+        taking.take(&mut yielding).expect("a loop breaks never");
+        taking.take(&mut yielding).expect("a loop breaks never");
+        assert_eq!((sent, &taking.report()["received"]), (100, &json!(100)));
     }
 
     #[test]
