@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use clap::Args;
+use measure::ends::Reflected;
 use measure::{Runs, SENT_STAMP_BYTES, STAMP_BYTES, Summaries};
 use serde_json::{Value, json};
 
 use crate::bound::{Bound, BoundArgs, Tried};
 use crate::contest::{self, Rounds};
 use crate::layout::{self, PairCpus, Which};
-use crate::own::Settings;
+use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, GIVES_UP_MS, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
-use crate::{BenchError, RunOptions, own};
+use crate::{BenchError, RunOptions, own, raw};
 
 #[derive(Debug, Args)]
 pub struct LoadArgs {
@@ -39,6 +40,13 @@ pub struct LoadArgs {
     /// With three pairs: one thread drives all senders and one all receivers, on two CPUs, in place of a process for each.
     #[arg(long)]
     one_thread: bool,
+    /// Percent of the messages that the receiver sends back; the sender times their round trips.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100),
+        conflicts_with_all = ["one_thread", "under"])]
+    reflect: u8,
+    /// Which ends of `veth` bypass the kernel's network stack.
+    #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
+    bypass: Vec<Bypass>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -60,6 +68,8 @@ impl LoadArgs {
             datagram: None,
             cpus: vec![0, 1],
             one_thread: false,
+            reflect: 0,
+            bypass: own::BYPASSES.to_vec(),
             settings: Settings::default(),
         }
     }
@@ -75,6 +85,7 @@ impl LoadArgs {
             pairs: of_process,
             first_pair: number,
             yields: pair.yields,
+            reflect: self.reflect,
             settings: self.settings.clone(),
             ..EndArgs::of(self.path, size as usize, datagram as usize, pair.cpus)
         };
@@ -123,9 +134,9 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     let span = Duration::from_secs_f64(args.options.seconds);
     let mut load = Load { args, spread, span, failed: Vec::new() };
     let bound = args.bound.bound();
-    let heads = bound.map_or_else(heads, |_| search_heads());
+    let heads = bound.map_or_else(|| heads(args.reflect > 0), |_| search_heads());
     let mut report = Report::new(shape.title(), args.options.json, &heads);
-    args.settings.check(&mut report)?;
+    args.settings.check(&mut report, &[])?;
     contest::note_jitter(&mut report, &layout::used(&load.spread), args.options)?;
     let mut contenders = load.contenders(&mut report);
     for size in &args.sizes {
@@ -140,6 +151,13 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
         }
     }
     report.note(load.layout());
+    if args.reflect > 0 {
+        report.note(format!(
+            "Of the messages {} % come back from the receiver; a round trip counts from when the message was meant to be \
+             sent. A receiver without room drops what it would send back.",
+            args.reflect
+        ));
+    }
     report.note(match bound {
         None => rates_note(),
         Some(bound) => search_note(bound, args.options.runs),
@@ -148,11 +166,23 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     contest::outcome(&load.failed)
 }
 
-fn heads() -> Vec<&'static str> {
+fn heads(is_reflected: bool) -> Vec<&'static str> {
     let before = ["bytes", "messages/s", "way", "pair", "sent/s", "received/s"];
     let behind = ["naive p50 us", "naive p99 us", "lost", "unsent", "late ms", "sustained", "to raw", "CPUs"];
-    [&before[..], &report::LATENCY_HEADS, &behind].concat()
+    let back = if is_reflected { &REFLECTED_HEADS[..] } else { &[] };
+    [&before[..], &report::LATENCY_HEADS, &behind, back].concat()
 }
+
+/// Of what comes back to the sender.
+const REFLECTED_HEADS: [&str; 7] = [
+    "sent back",
+    "came back",
+    "round trip p50 us",
+    "p99 us, there and back",
+    "mean us, there and back",
+    "shortest us, there and back",
+    "longest us, there and back",
+];
 
 fn search_heads() -> Vec<&'static str> {
     let before = ["bytes", "way", "highest messages/s", "above it", "why not", "tries"];
@@ -192,16 +222,20 @@ impl Load<'_> {
 
     fn contenders(&self, report: &mut Report) -> Vec<Contender> {
         let path = self.args.path;
-        // What is bare has one sender in a thread; its datagrams are filled with what is due, as ours are.
-        let raw = (!self.args.one_thread && path != Path::Veth).then(|| {
-            let mode = match path {
-                Path::Udp | Path::Multicast => "gso",
-                Path::Shm => "each",
-                Path::Tcp | Path::Veth => "",
-            };
-            Contender::new("raw", Kind::Raw, mode)
-        });
-        let mut contenders: Vec<Contender> = raw.into_iter().chain(own::contenders(path)).collect();
+        let raw = |name, mode| Some(Contender::new(name, Kind::Raw, mode));
+        // What is bare has one sender in a thread; its datagrams are filled with what is due, as ours are. Where its ends
+        // are processes, each message is a datagram.
+        let raw = match (path, self.args.reflect > 0) {
+            _ if self.args.one_thread => None,
+            (Path::Veth, _) => raw("raw, UDP", ""),
+            (Path::Udp | Path::Multicast, true) => raw("raw, UDP", raw::ENDS),
+            (Path::Shm | Path::Tcp, true) => None,
+            (Path::Udp | Path::Multicast, false) => raw("raw", "gso"),
+            (Path::Shm, false) => raw("raw", "each"),
+            (Path::Tcp, false) => raw("raw", ""),
+        };
+        let mut contenders: Vec<Contender> =
+            raw.into_iter().chain(own::contenders(path, &self.args.bypass)).collect();
         match path {
             Path::Tcp if !self.args.one_thread => {
                 contest::with_peers(&mut contenders, "zeromq-peer", &[("zeromq", "")], report);
@@ -359,8 +393,14 @@ impl Row<'_> {
             "naive": naive_json(&naive), "to_raw": self.to_raw, "placement": rounds.placement,
         });
         let of_latency = report::latency_cells(&latencies, report::fine_micros);
-        let object = report::latency_json(&latencies, object);
-        report.row(before.into_iter().chain(of_latency).chain(behind), object);
+        let mut object = report::latency_json(&latencies, object);
+        let mut back = Vec::new();
+        if self.end.reflect > 0 {
+            let reflected: Vec<Reflected> = all().filter_map(|streamed| streamed.reflected).collect();
+            back = reflected_cells(&reflected);
+            object["reflected"] = reflected_json(self.end.reflect, &reflected);
+        }
+        report.row(before.into_iter().chain(of_latency).chain(behind).chain(back), object);
     }
 }
 
@@ -368,6 +408,31 @@ impl Row<'_> {
 fn naive_cells(naive: &Summaries) -> [String; 2] {
     let [p50, _, p99, ..] = naive.percentiles();
     [p50, p99].map(|figure| figure.map_or_else(|| "-".to_owned(), report::fine_micros))
+}
+
+/// Under [`REFLECTED_HEADS`]. What was built before these has nothing to say.
+fn reflected_cells(reflected: &[Reflected]) -> Vec<String> {
+    let round_trips: Summaries = reflected.iter().map(|back| back.round_trips).collect();
+    let counts = [|back: &Reflected| back.expected, |back: &Reflected| back.came];
+    let counts = counts.map(|count| reflected.iter().map(count).sum::<u64>().to_string());
+    let [p50, _, p99, ..] = round_trips.percentiles();
+    let is_any = round_trips.count() > 0;
+    let ends = [round_trips.mean_ns(), round_trips.min_ns() as f64, round_trips.max_ns() as f64];
+    let figures = [p50, p99].into_iter().chain(ends.map(|ns| is_any.then_some(ns)));
+    let figures = figures.map(|ns| ns.map_or_else(|| "-".to_owned(), report::fine_micros));
+    counts.into_iter().chain(figures).collect()
+}
+
+fn reflected_json(percent: u8, reflected: &[Reflected]) -> Value {
+    let (round_trips, naive): (Summaries, Summaries) = (
+        reflected.iter().map(|back| back.round_trips).collect(),
+        reflected.iter().map(|back| back.naive).collect(),
+    );
+    let object = json!({
+        "percent": percent, "expected": reflected.iter().map(|back| back.expected).sum::<u64>(),
+        "came": reflected.iter().map(|back| back.came).sum::<u64>(), "naive": naive_json(&naive),
+    });
+    if round_trips.count() == 0 { object } else { report::latency_json(&round_trips, object) }
 }
 
 fn naive_json(naive: &Summaries) -> Value {
@@ -392,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_row_has_as_many_cells_as_the_table_has_columns() {
-        let mut report = Report::new("test", false, &heads());
+        let mut report = Report::new("test", false, &heads(false));
         let rounds = Rounds {
             results: vec![vec![vec![Streamed::of_test(10, 9)]]],
             placement: measure::Placement::Changed,
@@ -401,8 +466,7 @@ mod tests {
         let end = EndArgs::of(Path::Udp, 64, 1_472, [0, 1]);
         let row = Row { end: &end, rate: 10, name: "raw", pair: Which::All, to_raw: None };
         row.add(&rounds, 0, &mut report);
-        let bound = BoundArgs::default();
-        assert!(bound.bound().is_none());
+        assert_eq!(reflected_cells(&[]).len(), REFLECTED_HEADS.len());
         report.print().expect("standard output is there");
     }
 }

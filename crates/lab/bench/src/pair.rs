@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use measure::ends::Reflected;
 use measure::{Observed, Summary};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use testkit::hosts::Lab;
 
 use crate::own::Settings;
 use crate::process::{Process, START_LIMIT, free_port};
-use crate::{BenchError, own};
+use crate::{BenchError, own, raw};
 
 /// By what a message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,6 +77,9 @@ pub(crate) struct EndArgs {
     /// Whether others have the same CPU, which it then leaves to them when it has nothing to do.
     #[arg(long, default_value_t = false, action = clap::ArgAction::Set)]
     pub(crate) yields: bool,
+    /// Percent of the messages of a stream that the receiver sends back.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) reflect: u8,
     /// Of our library.
     #[arg(long, default_value_t)]
     pub(crate) settings: Settings,
@@ -94,6 +99,7 @@ impl EndArgs {
             far_cpu,
             first_pair: 0,
             yields: false,
+            reflect: 0,
             settings: Settings::default(),
         }
     }
@@ -110,6 +116,7 @@ impl EndArgs {
             ("--far-cpu", self.far_cpu.to_string()),
             ("--first-pair", self.first_pair.to_string()),
             ("--yields", self.yields.to_string()),
+            ("--reflect", self.reflect.to_string()),
             ("--settings", self.settings.to_string()),
         ];
         pairs.into_iter().flat_map(|(key, value)| [key.to_owned(), value]).collect()
@@ -126,6 +133,8 @@ pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) mode: &'static str,
+    /// That of the far end, if it differs.
+    far_mode: Option<&'static str>,
     /// The hosts of its ends, if not both are on this one.
     hosts: Option<Arc<Lab>>,
 }
@@ -141,7 +150,12 @@ pub(crate) enum Kind {
 
 impl Contender {
     pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Contender {
-        Contender { name: name.into(), kind, mode, hosts: None }
+        Contender { name: name.into(), kind, mode, far_mode: None, hosts: None }
+    }
+
+    /// The same with another mode at the far end.
+    pub(crate) fn with_far(self, mode: &'static str) -> Contender {
+        Contender { far_mode: Some(mode), ..self }
     }
 
     /// The same between two hosts.
@@ -155,7 +169,7 @@ impl Contender {
         let end =
             |kind: &str| Process::role(kind, &[&["--".to_owned(), role.to_owned()], &words[..]].concat());
         let mut process = match &self.kind {
-            Kind::Raw if self.hosts.is_some() => end("raw-end")?,
+            Kind::Raw if self.has_processes() => end("raw-end")?,
             Kind::Raw => Process::role(&format!("raw-{role}"), &words)?,
             Kind::Own => end("own")?,
             Kind::Peer(program) => {
@@ -164,6 +178,11 @@ impl Contender {
         };
         process.expect("ready", START_LIMIT)?;
         Ok(process)
+    }
+
+    /// Whether each of its ends is a process: not what is bare and on one host, unless its messages come back.
+    fn has_processes(&self) -> bool {
+        self.kind != Kind::Raw || self.hosts.is_some() || self.mode == raw::ENDS
     }
 
     /// Starts an end on the host where it belongs.
@@ -184,10 +203,11 @@ impl Contender {
     fn pair(&self, [far, near]: [&str; 2], args: &EndArgs) -> Result<(Option<Process>, Process), BenchError> {
         let port = if args.port == 0 { free_port()? } else { args.port };
         let args = EndArgs { mode: self.mode.to_owned(), port, ..args.clone() };
-        if self.kind == Kind::Raw && self.hosts.is_none() {
+        if self.kind == Kind::Raw && !self.has_processes() {
             return Ok((None, self.start(near, &args)?));
         }
-        let far = self.start_there(far, &args.other_end(), true)?;
+        let mode = self.far_mode.unwrap_or(self.mode).to_owned();
+        let far = self.start_there(far, &EndArgs { mode, ..args.other_end() }, true)?;
         Ok((Some(far), self.start_there(near, &args, false)?))
     }
 
@@ -293,6 +313,8 @@ pub(crate) struct Streamed {
     /// What the sender left unsent as it was too far behind.
     pub(crate) unsent: u64,
     pub(crate) observed: Observed,
+    /// What came back, if the receiver was asked for that.
+    pub(crate) reflected: Option<Reflected>,
     /// From the first message to the last, and at least the time of the run.
     seconds: f64,
     /// For how long the sender sent.
@@ -318,6 +340,7 @@ impl Streamed {
             sent: number(sent, "sent")?,
             unsent,
             observed: serde_json::from_value(seen)?,
+            reflected: Option::deserialize(&sent["reflected"])?,
             seconds: (took as f64 / 1e9).max(span.as_secs_f64()),
             sending_seconds: if unsent > 0 { sending } else { sending.max(span) }.as_secs_f64(),
             late: Duration::from_nanos(took).saturating_sub(span),

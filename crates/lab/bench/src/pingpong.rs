@@ -7,7 +7,7 @@ use measure::Summary;
 use serde_json::json;
 
 use crate::contest;
-use crate::own::Settings;
+use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, Kind, Path};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions, own, raw};
@@ -29,6 +29,9 @@ pub struct PingpongArgs {
     /// is always as long as the message.
     #[arg(long, value_parser = crate::options::datagram_size())]
     datagram: Option<u32>,
+    /// Which ends of `veth` bypass the kernel's network stack.
+    #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
+    bypass: Vec<Bypass>,
     #[command(flatten)]
     settings: Settings,
     /// CPUs of the two ends, which spin.
@@ -49,6 +52,7 @@ impl PingpongArgs {
             sizes: sizes.to_vec(),
             published_sizes: false,
             datagram: None,
+            bypass: own::BYPASSES.to_vec(),
             settings: Settings::default(),
             cpus: vec![0, 1],
         }
@@ -59,13 +63,13 @@ pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     let heads = [&["path", "bytes", "way"][..], &report::LATENCY_HEADS, &["to raw", "CPUs"]].concat();
     let mut report = Report::new("pingpong", args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
-    args.settings.check(&mut report)?;
+    args.settings.check(&mut report, &[])?;
     contest::note_jitter(&mut report, &cpus, args.options)?;
     let datagram = args.datagram.or(args.settings.datagram()?).unwrap_or(1_472) as usize;
     let sizes = if args.published_sizes { &PUBLISHED_SIZES[..] } else { &args.sizes };
     let mut failed = Vec::new();
     for path in &args.paths {
-        let mut contenders = contenders(*path, &mut report);
+        let mut contenders = contenders(*path, &args.bypass, &mut report);
         for size in sizes {
             let end = EndArgs {
                 settings: args.settings.clone(),
@@ -114,13 +118,13 @@ fn longest(contender: &Contender, path: Path) -> usize {
 /// UDP payload of an Ethernet frame.
 const FRAME_MAX_BYTES: usize = 1_472;
 
-fn contenders(path: Path, report: &mut Report) -> Vec<Contender> {
+fn contenders(path: Path, bypass: &[Bypass], report: &mut Report) -> Vec<Contender> {
     let raw = |name, mode| Contender::new(name, Kind::Raw, mode);
     let mut contenders = match path {
         Path::Veth => vec![raw("raw, AF_XDP", raw::AF_XDP), raw("raw, UDP", "")],
         _ => vec![raw("raw", "")],
     };
-    contenders.extend(own::contenders(path));
+    contenders.extend(own::contenders(path, bypass));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
             contest::with_peers(&mut contenders, "aeron-peer", &[("aeron", "claim")], report);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::contest;
 use crate::layout::{self, PairCpus, Which};
-use crate::own::Settings;
+use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
 use crate::sustained::Sustained;
@@ -35,6 +35,9 @@ pub struct StreamArgs {
     /// CPUs: two, of the senders and of the receivers, or one for each end, the senders' first.
     #[arg(long, value_delimiter = ',', num_args = 2.., default_values_t = [0, 1])]
     cpus: Vec<usize>,
+    /// Which ends of `veth` bypass the kernel's network stack.
+    #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
+    bypass: Vec<Bypass>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -50,6 +53,7 @@ impl StreamArgs {
             datagrams: datagrams.to_vec(),
             pairs: 1,
             cpus: vec![0, 1],
+            bypass: own::BYPASSES.to_vec(),
             settings: Settings::default(),
         }
     }
@@ -71,7 +75,7 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
         ["path", "bytes", "datagram", "way", "pair", "messages/s", "MB/s", "Gb/s", "lost", "to raw", "CPUs"];
     let mut report = Report::new("stream", args.options.json, &heads);
     let spread = layout::spread(usize::from(args.pairs), &args.cpus)?;
-    args.settings.check(&mut report)?;
+    args.settings.check(&mut report, &[])?;
     let datagrams = match &args.datagrams[..] {
         [] => vec![args.settings.datagram()?.unwrap_or(1_472)],
         given => given.to_vec(),
@@ -79,7 +83,7 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
     contest::note_jitter(&mut report, &layout::used(&spread), args.options)?;
     let mut failed = Vec::new();
     for path in &args.paths {
-        let mut contenders = contenders(*path, &mut report);
+        let mut contenders = contenders(*path, &args.bypass, &mut report);
         if contenders.is_empty() {
             continue;
         }
@@ -103,7 +107,7 @@ pub(crate) fn run(args: &StreamArgs) -> Result<(), BenchError> {
     contest::outcome(&failed)
 }
 
-fn contenders(path: Path, report: &mut Report) -> Vec<Contender> {
+fn contenders(path: Path, bypass: &[Bypass], report: &mut Report) -> Vec<Contender> {
     let raw = |name, mode| Contender::new(name, Kind::Raw, mode);
     let mut contenders = match path {
         Path::Udp | Path::Multicast => vec![raw("raw, sendmmsg", "mmsg"), raw("raw, GSO and GRO", "gso")],
@@ -112,7 +116,7 @@ fn contenders(path: Path, report: &mut Report) -> Vec<Contender> {
         // Nothing would hold a bare sender back.
         Path::Veth => Vec::new(),
     };
-    contenders.extend(own::contenders(path));
+    contenders.extend(own::contenders(path, bypass));
     match path {
         Path::Shm | Path::Udp | Path::Multicast => {
             let modes = [("aeron, offer", "offer"), ("aeron, claim", "claim")];

@@ -129,8 +129,9 @@ impl Observer {
     }
 }
 
+/// The number of a message in its run; none in one that is too short for a stamp.
 #[inline]
-fn number(message: &[u8]) -> Option<u64> {
+pub(crate) fn number(message: &[u8]) -> Option<u64> {
     message.get(8..STAMP_BYTES)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 

@@ -119,6 +119,7 @@ fn configuration(end: &End, pair: usize) -> Result<MessagingConfig, Failure> {
     Ok(MessagingConfig {
         interface: interface.into(),
         interface_b: None,
+        source_static_session: Vec::new(),
         wait: Wait::Spin,
         ttl,
         // Nothing else runs beside what is measured.
@@ -137,11 +138,10 @@ fn configuration(end: &End, pair: usize) -> Result<MessagingConfig, Failure> {
             ..config.lbtrm
         },
         resolver: TopicResolutionConfig {
-            multicast_address: TopicResolutionConfig::default().multicast_address,
             // Not the port of the data, as it is not by default: the kernel shows each multicast datagram to all sockets of
             // its port.
             multicast_port: end.port ^ 1,
-            ..config.resolver
+            ..TopicResolutionConfig::default()
         },
         lbtru: LbtruConfig {
             port_low: 20_000,

@@ -36,7 +36,7 @@ config::section! {
 }
 
 /// What each end sets itself: with other values the ends would not find each other, or would not spin.
-const OWN_KEYS: [&str; 21] = [
+const OWN_KEYS: [&str; 20] = [
     "interface",
     "interface_b",
     "wait",
@@ -52,13 +52,15 @@ const OWN_KEYS: [&str; 21] = [
     "lbtrm.destination_port",
     "lbtrm.source_port_low",
     "lbtrm.source_port_high",
-    "resolver.multicast_address",
-    "resolver.multicast_port",
+    "source_static_session",
     "lbtru.port_low",
     "lbtru.port_high",
     "lbtru.receiver_port_low",
     "lbtru.receiver_port_high",
 ];
+
+/// The same of a section: the ends of a run find each other, and nobody else.
+const OWN_SECTION: &str = "resolver.";
 
 /// Longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -69,24 +71,29 @@ impl Settings {
         *self == Settings::default()
     }
 
-    /// Looks at them before anything is started, and notes what of the file does not count.
+    /// Looks at them before anything is started, and notes what of the file does not count: [`OWN_KEYS`], and those that
+    /// this workload sets too.
     ///
     /// # Errors
     /// A key or value is wrong, keys do not go together, or one of the workload's own is set.
-    pub(crate) fn check(&self, report: &mut Report) -> Result<(), BenchError> {
+    pub(crate) fn check(&self, report: &mut Report, more_own: &[&'static str]) -> Result<(), BenchError> {
         if self.is_empty() {
             return Ok(());
         }
         let loaded = self.load(&[])?;
         let mut unused = Vec::new();
-        for key in OWN_KEYS {
-            match loaded.origins.of(&format!("messaging.{key}")) {
+        for (key, origin) in loaded.origins.iter() {
+            let Some(key) = key.strip_prefix("messaging.") else { continue };
+            if !OWN_KEYS.iter().chain(more_own).any(|own| *own == key) && !key.starts_with(OWN_SECTION) {
+                continue;
+            }
+            match origin {
                 Origin::Flag => {
                     return Err(BenchError::new(format!(
                         "--set {key}: the workload sets this key itself, for each end"
                     )));
                 }
-                Origin::File { .. } => unused.push(key),
+                Origin::File { .. } => unused.push(key.to_owned()),
                 _ => {}
             }
         }
@@ -96,6 +103,15 @@ impl Settings {
         }
         loaded.value.messaging.derived().into_iter().for_each(|note| report.note(note));
         Ok(())
+    }
+
+    /// As the words of a command.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let word = |key: &str, value: String| [key.to_owned(), value];
+        let preset = self.preset.iter().map(|name| word("--preset", name.clone()));
+        let file = self.config.iter().map(|file| word("--config", file.display().to_string()));
+        let sets = self.sets.iter().map(|set| word("--set", set.clone()));
+        preset.chain(file).chain(sets).flatten().collect()
     }
 
     fn told(&self) -> String {
@@ -190,7 +206,7 @@ mod tests {
         );
         assert_eq!(settings.datagram().expect("it is there"), Some(1_472));
         let mut report = Report::new("test", false, &["way"]);
-        settings.check(&mut report).expect("nothing of it is the workload's own");
+        settings.check(&mut report, &[]).expect("nothing of it is the workload's own");
     }
 
     #[test]
@@ -220,8 +236,10 @@ mod tests {
     #[test]
     fn what_is_wrong_or_the_workload_s_own_is_refused_with_its_name() {
         let mut report = Report::new("test", false, &["way"]);
-        let mut fault = |settings: Settings| settings.check(&mut report).expect_err("a fault").to_string();
+        let mut fault =
+            |settings: Settings| settings.check(&mut report, &[]).expect_err("a fault").to_string();
         assert!(fault(sets(&["lbtrm.destination_port=1"])).contains("--set lbtrm.destination_port"));
+        assert!(fault(sets(&["resolver.multicast_port=1"])).contains("--set resolver.multicast_port"));
         assert!(fault(sets(&["lbtrm.ignore_interval=1"])).contains("ignore_interval_us"));
         let none = Settings { config: Some(PathBuf::from("/nonexistent/x.toml")), ..Settings::default() };
         assert!(fault(none).contains("--config /nonexistent/x.toml"));

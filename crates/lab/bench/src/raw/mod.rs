@@ -16,6 +16,8 @@ pub(crate) use pingpong::{flag, run as pingpong};
 pub(crate) use stream::run as stream;
 pub(crate) use veth::run as end;
 
+/// The mode of bare ends that are processes though both are on one host.
+pub(crate) const ENDS: &str = "ends";
 /// The mode of bare ends that are frames.
 pub(crate) const AF_XDP: &str = "af_xdp";
 

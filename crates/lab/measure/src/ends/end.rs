@@ -25,6 +25,8 @@ pub struct End {
     pub first_pair: usize,
     /// Whether others have the same CPU, so that it leaves that to them whenever it has nothing to do.
     pub yields: bool,
+    /// Percent of the messages of a stream that the receiver sends back.
+    pub reflect: u8,
     /// Settings of our own library, as [`End::parse`] got them; empty if there are none.
     pub settings: String,
 }
@@ -53,6 +55,7 @@ impl End {
             cpu: number("--cpu")?,
             first_pair: optional("--first-pair", "0").parse().map_err(|e| wrong("--first-pair", &e))?,
             yields: optional("--yields", "false").parse().map_err(|e| wrong("--yields", &e))?,
+            reflect: optional("--reflect", "0").parse().map_err(|e| wrong("--reflect", &e))?,
             settings: optional("--settings", ""),
         })
     }

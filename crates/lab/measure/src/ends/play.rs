@@ -26,7 +26,7 @@ fn play_spinning<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
     match (end.role.as_str(), links) {
         ("reflector", [link]) => pingpong::reflect(end, link, &commands),
         ("pingpong", [link]) => pingpong::ask(end, link, &commands),
-        ("receiver", links) => stream::receive(links, &commands),
+        ("receiver", links) => stream::receive(end, links, &commands),
         ("stream", links) => stream::send(end, links, &commands),
         (role @ ("reflector" | "pingpong"), links) => {
             Err(format!("a {role} has one link, not {}", links.len()).into())
@@ -78,6 +78,20 @@ pub(crate) fn send(link: &mut impl Link, message: &[u8]) -> Result<(), Failure> 
     }
     Ok(())
 }
+
+/// Sends a message, or drops it if there is no room for some time: a receiver that reflects must not wait for a sender that
+/// waits for it.
+pub(crate) fn send_or_drop(link: &mut impl Link, message: &[u8]) -> Result<(), Failure> {
+    for _ in 0..SEND_TRIES {
+        if link.send(message)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// How often a reflected message is tried.
+const SEND_TRIES: u32 = 100;
 
 pub(crate) fn seconds(command: &Value) -> Result<Duration, Failure> {
     let seconds = command["seconds"].as_f64().filter(|seconds| *seconds > 0.0);
