@@ -81,7 +81,7 @@ impl Back {
     /// Until all is back, or nothing more comes for a while.
     fn await_rest<L: Link>(&mut self, link: &mut L, expected: u64) -> Result<(), Failure> {
         let (mut seen, mut since) = (self.observer.received(), clock::monotonic());
-        while seen < expected && clock::monotonic() < since.after(BACK_QUIET) {
+        while seen < expected && clock::monotonic() < since.after(QUIET) {
             self.turn(link)?;
             if self.observer.received() != seen {
                 (seen, since) = (self.observer.received(), clock::monotonic());
@@ -95,9 +95,6 @@ impl Back {
         Reflected { expected, came: seen.received, round_trips: seen.latencies, naive: seen.naive }
     }
 }
-
-/// Nothing has come back for so long: no more will.
-const BACK_QUIET: Duration = Duration::from_millis(500);
 
 /// What a sender answers that began at `start` and has just sent its last message.
 #[must_use]
