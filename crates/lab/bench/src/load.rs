@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use measure::ends::Reflected;
-use measure::{Runs, SENT_STAMP_BYTES, STAMP_BYTES, Summaries};
+use measure::{Placement, Runs, SENT_STAMP_BYTES, STAMP_BYTES, Summaries};
 use serde_json::{Value, json};
 
 use crate::bound::{Bound, BoundArgs, Tried};
@@ -13,7 +13,7 @@ use crate::layout::{self, PairCpus, Which};
 use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, GIVES_UP_MS, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
-use crate::{BenchError, RunOptions, own, raw};
+use crate::{BenchError, RunOptions, own, probe, raw};
 
 #[derive(Debug, Args)]
 pub struct LoadArgs {
@@ -35,7 +35,7 @@ pub struct LoadArgs {
     datagram: Option<u32>,
     /// CPUs: two, of the senders and of the receivers, or with three pairs one for each end, A,B,C of the senders and D,E,F
     /// of the receivers.
-    #[arg(long, value_delimiter = ',', num_args = 2.., default_values_t = [0, 1])]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [0, 1])]
     cpus: Vec<usize>,
     /// With three pairs: one thread drives all senders and one all receivers, on two CPUs, in place of a process for each.
     #[arg(long)]
@@ -186,7 +186,7 @@ const REFLECTED_HEADS: [&str; 7] = [
 
 fn search_heads() -> Vec<&'static str> {
     let before = ["bytes", "way", "highest messages/s", "above it", "why not", "tries"];
-    [&before[..], &report::LATENCY_HEADS].concat()
+    [&before[..], &report::LATENCY_HEADS, &["CPUs"]].concat()
 }
 
 fn rates_note() -> String {
@@ -286,15 +286,17 @@ impl Load<'_> {
     fn search(&mut self, ends: &[EndArgs], bound: Bound, contenders: &[Contender], report: &mut Report) {
         let [end, ..] = ends else { return };
         for contender in contenders {
-            let mut tries = 0;
+            let (mut tries, before) = (0, probe::placement([end.cpu, end.far_cpu]));
             let found = self.args.bound.search(self.args.options.runs).highest(|rate| {
                 tries += 1;
                 report.progress(&format!("{} bytes, {}, try {tries}, {rate:.0}/s", end.size, contender.name));
                 let streams = self.stream(contender, ends, rate)?;
                 Ok::<_, BenchError>(Tried { streams, bound })
             });
-            match found {
-                Ok(found) => add_found(end, &contender.name, bound, &found, report),
+            let placement =
+                before.and_then(|before| Ok(before.and(probe::placement([end.cpu, end.far_cpu])?)));
+            match found.and_then(|found| Ok((found, placement?))) {
+                Ok((found, placement)) => add_found(end, &contender.name, (bound, placement), &found, report),
                 Err(error) => {
                     report.note(format!("{} bytes: {} is left out: {error}", end.size, contender.name));
                     if !matches!(contender.kind, Kind::Peer(_)) {
@@ -309,7 +311,7 @@ impl Load<'_> {
 fn add_found(
     end: &EndArgs,
     name: &str,
-    bound: Bound,
+    (bound, placement): (Bound, Placement),
     found: &crate::search::Found<Tried>,
     report: &mut Report,
 ) {
@@ -331,10 +333,11 @@ fn add_found(
         "bound": bound.json(), "rate": found.rate,
         "bracket": { "low": found.rate, "high": above.map(|(rate, _)| *rate) },
         "above_fault": faults, "above_figure_ns": above.map(|(_, run)| run.figure_ns()),
-        "trials": found.trials, "runs": found.runs.len(),
+        "trials": found.trials, "runs": found.runs.len(), "placement": placement,
     });
     let of_latency = report::latency_cells(&latencies, report::fine_micros);
-    report.row(cells.into_iter().chain(of_latency), report::latency_json(&latencies, object));
+    let cells = cells.into_iter().chain(of_latency).chain([placement.to_string()]);
+    report.row(cells, report::latency_json(&latencies, object));
 }
 
 /// The mean of the pairs'.

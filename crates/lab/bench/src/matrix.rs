@@ -42,7 +42,7 @@ pub struct MatrixArgs {
         value_parser = clap::value_parser!(u64).range(1..=300_000_000))]
     rates: Vec<u64>,
     /// CPUs of the senders and of the receivers; with six, three-to-three has one for each end.
-    #[arg(long, value_delimiter = ',', num_args = 2.., default_values_t = [0, 1])]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [0, 1])]
     cpus: Vec<usize>,
     /// Keeps the figures of each cell in this directory, and takes those that are there already for measured: an
     /// interrupted run goes on.

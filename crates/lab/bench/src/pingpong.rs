@@ -35,7 +35,7 @@ pub struct PingpongArgs {
     #[command(flatten)]
     settings: Settings,
     /// CPUs of the two ends, which spin.
-    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, default_values_t = [0, 1])]
     cpus: Vec<usize>,
 }
 

@@ -33,7 +33,7 @@ pub struct StreamArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     pairs: u8,
     /// CPUs: two, of the senders and of the receivers, or one for each end, the senders' first.
-    #[arg(long, value_delimiter = ',', num_args = 2.., default_values_t = [0, 1])]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [0, 1])]
     cpus: Vec<usize>,
     /// Which ends of `veth` bypass the kernel's network stack.
     #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
