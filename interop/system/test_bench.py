@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -318,13 +319,133 @@ class Bench(unittest.TestCase):
         self.assertTrue(all(row['lost'] == 0 for row in waits), figures)
 
     def test_latency_under_load_of_one_and_of_three_pairs(self):
-        for workload, raw in (('messaging-1-1', {('multicast', 'raw')}), ('messaging-3-3', set())):
-            ways = raw | {('multicast', 'tickcast, LBT-RM')}
-            figures, _ = self.ends([workload, '--rates', '1000,3000', *VERY_SHORT], ways, PATH='/nowhere')
+        ways = {('multicast', 'raw'), ('multicast', 'tickcast, LBT-RM')}
+        for workload, pairs in (('messaging-1-1', ['all']), ('messaging-3-3', ['1', '2', '3', 'all'])):
+            figures, notes = self.ends([workload, '--rates', '1000,3000', *VERY_SHORT], ways, PATH='/nowhere')
             self.assertEqual({row['rate'] for row in figures}, {1000, 3000})
+            for rate in (1000, 3000):
+                for way in ('raw', 'tickcast, LBT-RM'):
+                    rows = [row for row in figures if (row['rate'], row['way']) == (rate, way)]
+                    self.assertEqual([row['pair'] for row in rows], pairs, rows)
             # Bare sockets repeat nothing: on a busy machine they may lose all of a tenth of a second.
             ours = [row for row in figures if row['way'] != 'raw']
             self.assertTrue(all(row['lost'] == 0 and row['p50_ns']['median'] > 0 for row in ours), figures)
+            for row in ours:
+                # A sender is never early, so that what it adds is never less than nothing.
+                self.assertEqual(row['naive']['all']['points'], row['all']['points'], row)
+                self.assertLessEqual(row['naive']['all']['mean_ns'], row['all']['mean_ns'] * 1.01, row)
+            self.assertEqual(len(pairs) > 1, any('yield' in note for note in notes), notes)
+
+    def test_three_pairs_driven_by_one_thread_each_way(self):
+        words = ['messaging-3-3', '--one-thread', '--rates', '3000', *VERY_SHORT]
+        figures, _ = self.ends(words, {('multicast', 'tickcast, LBT-RM')}, PATH='/nowhere')
+        self.assertEqual([(row['pair'], row['lost']) for row in figures], [('all', 0)], figures)
+        for words in (['messaging-1-1', '--one-thread'], ['messaging-3-3', '--cpus', '0,1,2'],
+                      ['messaging-1-1', '--cpus', '1,1']):
+            done = self.refused(*words)
+            self.assertIn(words[1], done.stderr)
+
+    def refused(self, *words):
+        done = subprocess.run([binary(), 'bench', *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done
+
+    def test_a_rate_that_no_sender_keeps_is_a_row_and_the_next_one_is_measured(self):
+        words = ['messaging-1-1', '--path', 'tcp', '--rates', '900000000,1000', *VERY_SHORT]
+        figures, _ = self.ends(words, {('tcp', 'tickcast, TCP')}, PATH='/nowhere')
+        ours = [row for row in figures if row['way'] != 'raw']
+        self.assertEqual([row['rate'] for row in ours], [900_000_000, 1000], figures)
+        self.assertFalse(ours[0]['is_sustained'], ours)
+        self.assertGreater(ours[0]['late_ns'], 50_000_000)
+        self.assertEqual(ours[1]['lost'], 0, ours)
+
+    def test_the_settings_of_2009_count_as_they_stand(self):
+        settings = ['--config', os.path.join(ROOT, 'examples', 'lbm-2009.toml')]
+        words = ['messaging-1-1', *settings, '--rates', '1000', *VERY_SHORT]
+        figures, notes = self.ends(words, {('multicast', 'tickcast, LBT-RM')}, PATH='/nowhere')
+        self.assertTrue(all(row['datagram'] == 1472 for row in figures), figures)
+        self.assertTrue(any('nak_backoff_interval_us is not set: 30000' in note for note in notes), notes)
+        rows = self.figures('lbtrm-1-1', 'lbtrm', '--set', 'lbtrm.ignore_interval_us=1000', '--rates', '5000')
+        self.assertEqual({row['way'] for row in rows}, {'raw', 'lbtrm'})
+
+    def test_settings_that_cannot_be_are_refused_before_anything_starts(self):
+        for setting, said in (('lbtrm.ignore_interval=1', 'ignore_interval_us'),
+                              ('lbtrm.destination_port=1', 'the workload sets this key itself')):
+            for workload in ('messaging-1-1', 'messaging-3-3', 'stream', 'pingpong', 'lbtrm', 'congestion'):
+                self.assertIn(said, self.refused(workload, '--set', setting).stderr)
+
+    def test_the_highest_rate_under_a_bound(self):
+        # So wide a bracket that any machine finds it, and a latency that it does not pass as long as it keeps up.
+        words = ['messaging-1-1', '--path', 'shm', '--under', '10s', '--precision', '100', *VERY_SHORT]
+        figures, notes = self.ends(words, {('shm', 'raw'), ('shm', 'tickcast, LBT-IPC')}, PATH='/nowhere')
+        for row in figures:
+            self.assertEqual(row['bound'], {'under_ns': 10_000_000_000, 'percentile': '99'}, row)
+            self.assertGreater(row['trials'], 1)
+            self.assertEqual(row['bracket']['low'], row['rate'], row)
+            if row['rate'] is not None and row['bracket']['high'] is not None:
+                self.assertLess(row['rate'], row['bracket']['high'], row)
+                self.assertTrue(row['above_fault'], row)
+        self.assertTrue(any('p99 under 10s' in note for note in notes), notes)
+        for words in (['--under', '1'], ['--under', '1ms', '--percentile', '98'], ['--under', '1ms', '--rates', '5']):
+            self.assertIn(words[-2] if words[-1] != '5' else '--rates', self.refused('messaging-1-1', *words).stderr)
+
+    def test_messages_of_64_kib_go_to_and_fro(self):
+        ways = {('tcp', 'raw'), ('shm', 'raw'), ('shm', 'tickcast, LBT-IPC'), ('tcp', 'tickcast, TCP'),
+                ('udp', 'tickcast, LBT-RU'), ('multicast', 'tickcast, LBT-RM')}
+        words = ['pingpong', '--paths', 'shm,udp,multicast,tcp', '--sizes', '65536', *VERY_SHORT]
+        figures, notes = self.ends(words, ways, PATH='/nowhere')
+        self.assertTrue(all(row['p50_ns']['median'] > 0 for row in figures), figures)
+        self.assertEqual(len([note for note in notes if 'carries at most 65507 bytes' in note]), 2, notes)
+        self.assertIn('65536', self.refused('pingpong', '--sizes', '65537').stderr)
+
+    def test_the_published_sizes_are_those_of_the_tests_of_sockets(self):
+        words = ['pingpong', '--paths', 'tcp', '--published-sizes', '--seconds', '0.05']
+        figures, _ = self.ends(words, {('tcp', 'raw')}, PATH='/nowhere')
+        sizes = [row['size'] for row in figures if row['way'] == 'raw']
+        self.assertEqual(sizes, [64, 128, 256, 512, 1024, 1500, 2048])
+
+    def test_streams_of_three_pairs(self):
+        words = ['stream', '--paths', 'tcp', '--pairs', '3', *VERY_SHORT]
+        figures, _ = self.ends(words, {('tcp', 'tickcast, TCP')}, PATH='/nowhere')
+        ours = [row for row in figures if row['way'] != 'raw, 256 KiB a write']
+        self.assertEqual([row['pair'] for row in ours], ['1', '2', '3', 'all'], ours)
+        each = sum(row['received_per_s']['median'] for row in ours[:3])
+        self.assertAlmostEqual(each, ours[3]['received_per_s']['median'], delta=each / 1e6)
+        for row in ours:
+            self.assertAlmostEqual(row['gigabits_per_s'], row['received_per_s']['median'] * 64 * 8 / 1e9)
+
+    def test_a_share_of_a_stream_comes_back(self):
+        words = ['messaging-1-1', '--path', 'udp', '--rates', '2000', '--reflect', '10', *VERY_SHORT]
+        figures, _ = self.ends(words, {('udp', 'raw, UDP'), ('udp', 'tickcast, LBT-RU')}, PATH='/nowhere')
+        for row in figures:
+            self.assertEqual((row['reflected']['percent'], row['reflected']['expected']), (10, 20), row)
+        ours = [row['reflected'] for row in figures if row['way'] != 'raw, UDP']
+        self.assertTrue(all(back['came'] == 20 and back['all']['shortest_ns'] > 0 for back in ours), figures)
+
+    @unittest.skipUnless(os.geteuid() == 0, 'two hosts (network namespaces) need root')
+    def test_bypass_at_one_end_alone(self):
+        ways = {('veth', 'tickcast, ' + way) for way in ('AF_XDP', 'AF_XDP at the sender', 'AF_XDP at the receiver',
+                                                         'sockets')}
+        words = ['messaging-1-1', '--path', 'veth', '--bypass', 'both,sender,receiver,none', '--rates', '1000',
+                 '--reflect', '5', *VERY_SHORT]
+        figures, notes = self.ends(words, ways | {('veth', 'raw, UDP')})
+        ours = [row for row in figures if row['way'] != 'raw, UDP']
+        self.assertTrue(all(row['lost'] == 0 and row['reflected']['came'] == 5 for row in ours), (figures, notes))
+
+    def test_a_matrix_goes_on_where_it_was(self):
+        with tempfile.TemporaryDirectory() as directory:
+            words = ['messaging-matrix', '--shapes', 'messaging-1-1', '--path', 'shm', '--datagrams', '1472',
+                     '--rates', '1000', '--resume', directory, *VERY_SHORT]
+            first = bench(*words, '--sizes', '64', PATH='/nowhere')
+            before = {file.name: file.stat().st_mtime_ns for file in os.scandir(directory)}
+            both = bench(*words, '--sizes', '64,256', PATH='/nowhere')
+            after = {file.name: file.stat().st_mtime_ns for file in os.scandir(directory)}
+            self.assertEqual((len(before), len(after)), (1, 2))
+            self.assertEqual(before, {name: after[name] for name in before}, 'it was measured once')
+            self.assertEqual(first, both[:len(first)])
+            self.assertEqual({(row['workload'], row['figures']['size']) for row in both},
+                             {('messaging-1-1', 64), ('messaging-1-1', 256)})
 
     @unittest.skipUnless(shutil.which('aeron-peer', path=WITH_PEERS), 'there is no aeron-peer; make peers')
     def test_aeron_takes_part_where_it_is(self):

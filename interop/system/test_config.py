@@ -34,6 +34,13 @@ class Config(unittest.TestCase):
                 status, said = config('check', path)
                 self.assertEqual(status, 0, said)
 
+    def test_what_follows_from_a_key_is_told(self):
+        status, said = config('check', os.path.join('examples', 'lbm-2009.toml'))
+        self.assertEqual(status, 0, said)
+        self.assertIn('note: messaging.lbtrm.nak_backoff_interval_us is not set: 30000', said)
+        status, said = config('check', os.path.join('examples', 'p2ps.toml'))
+        self.assertNotIn('note:', said)
+
     def test_an_unknown_key_is_named_with_its_line_and_the_nearest_known_one(self):
         status, said = self.check('[p2ps]\n\nrssl_prot = 14002\n')
         self.assertEqual(status, 2, said)

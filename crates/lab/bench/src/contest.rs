@@ -16,12 +16,22 @@ pub(crate) struct Rounds<R> {
     pub(crate) results: Vec<Vec<R>>,
     /// Of all rounds.
     pub(crate) placement: Placement,
+    /// What has failed that is not another's program, and why.
+    pub(crate) failed: Vec<String>,
+}
+
+/// The end of a workload whose table is printed: an error if anything but another's program has failed.
+pub(crate) fn outcome(failed: &[String]) -> Result<(), BenchError> {
+    match failed {
+        [] => Ok(()),
+        failed => Err(BenchError::new(failed.join("; "))),
+    }
 }
 
 /// Lets each contender have its turn, as often as the options say. A round in the middle of which the CPUs were
 /// moved is done again, as many times as there are rounds at most; what of it remains is marked.
 ///
-/// A peer that fails takes no part any more, which is noted.
+/// Whoever fails takes no part any more, which is noted; what others have come to stays.
 pub(crate) fn in_turns<R>(
     contenders: &mut Vec<Contender>,
     cpus: [usize; 2],
@@ -31,7 +41,7 @@ pub(crate) fn in_turns<R>(
     mut measure: impl FnMut(&Contender) -> Result<R, BenchError>,
 ) -> Result<Rounds<R>, BenchError> {
     let mut rounds: Vec<(Vec<R>, Placement)> = Vec::new();
-    let mut moved = 0;
+    let (mut moved, mut out) = (0, Vec::new());
     while rounds.len() < options.runs as usize {
         let before = probe::placement(cpus)?;
         let mut round = Vec::new();
@@ -43,17 +53,17 @@ pub(crate) fn in_turns<R>(
                 rounds.len() + 1,
                 options.runs
             ));
-            match (measure(contender), &contender.kind) {
-                (Ok(result), _) => round.push(result),
-                (Err(error), Kind::Peer(_)) => failed.push((at, error)),
-                (Err(error), _) => {
-                    return Err(BenchError::new(format!("{what}, {}: {error}", contender.name)));
-                }
+            match measure(contender) {
+                Ok(result) => round.push(result),
+                Err(error) => failed.push((at, error)),
             }
         }
         for (at, error) in failed.into_iter().rev() {
             report.note(format!("{what}: {} is left out: {error}", contenders[at].name));
-            contenders.remove(at);
+            let contender = contenders.remove(at);
+            if !matches!(contender.kind, Kind::Peer(_)) {
+                out.push(format!("{what}, {}: {error}", contender.name));
+            }
             rounds.iter_mut().for_each(|(results, _)| drop(results.remove(at)));
         }
         let placement = before.and(probe::placement(cpus)?);
@@ -68,7 +78,7 @@ pub(crate) fn in_turns<R>(
     for (round, _) in rounds {
         results.iter_mut().zip(round).for_each(|(of_contender, result)| of_contender.push(result));
     }
-    Ok(Rounds { results, placement: placement.unwrap_or(Placement::Changed) })
+    Ok(Rounds { results, placement: placement.unwrap_or(Placement::Changed), failed: out })
 }
 
 /// A figure of each contender, and its ratio to the bare machine's in the same round.
@@ -106,11 +116,17 @@ pub(crate) fn ratio(to_raw: Option<f64>) -> String {
 /// Says how still the machine is where the ends will run.
 pub(crate) fn note_jitter(
     report: &mut Report,
-    cpus: [usize; 2],
+    cpus: &[usize],
     options: RunOptions,
 ) -> Result<(), BenchError> {
     let span = std::time::Duration::from_secs_f64(options.seconds);
+    let mut watched = Vec::new();
     for cpu in cpus {
+        if watched.contains(cpu) {
+            continue;
+        }
+        watched.push(*cpu);
+        let cpu = *cpu;
         report.progress(&format!("jitter of CPU {cpu}"));
         let jitter = probe::jitter(cpu, span)?;
         report.note_with(format!("CPU {cpu}, idle: {jitter}"), json!({ "cpu": cpu, "jitter": jitter }));

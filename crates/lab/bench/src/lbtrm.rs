@@ -7,6 +7,7 @@ use measure::Runs;
 use serde_json::json;
 
 use crate::options::Cpu;
+use crate::own::Settings;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions};
@@ -21,9 +22,11 @@ pub struct LbtrmArgs {
     /// Messages a second, raised until they do not all get through.
     #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     rates: Vec<u64>,
-    /// Longest UDP payload of a datagram.
-    #[arg(long, default_value_t = 1472)]
-    datagram: u32,
+    /// Longest UDP payload of a datagram; 1,472 unless the settings say otherwise.
+    #[arg(long, value_parser = crate::options::datagram_size())]
+    datagram: Option<u32>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 const RATES: [u64; 8] =
@@ -31,7 +34,7 @@ const RATES: [u64; 8] =
 
 impl LbtrmArgs {
     pub(crate) fn new(options: RunOptions) -> LbtrmArgs {
-        LbtrmArgs { options, size: 64, rates: RATES.to_vec(), datagram: 1472 }
+        LbtrmArgs { options, size: 64, rates: RATES.to_vec(), datagram: None, settings: Settings::default() }
     }
 }
 
@@ -41,13 +44,19 @@ const LATE: Duration = Duration::from_millis(50);
 pub(crate) fn run(args: &LbtrmArgs) -> Result<(), BenchError> {
     let heads = ["way", "messages/s", "p50 us", "p99 us", "repaired", "lost", "sustained"];
     let mut report = Report::new("lbtrm-1-1", args.options.json, &heads);
+    args.settings.check(&mut report, &[])?;
+    let datagram = args.datagram.or(args.settings.datagram()?).unwrap_or(1_472);
+    if args.size > datagram {
+        return Err(BenchError::new(format!("a message of {} bytes in datagrams of {datagram}", args.size)));
+    }
     for contender in ["raw", "lbtrm"] {
         let ports = ["--group-port", &free_port()?.to_string(), "--resolver-port", &free_port()?.to_string()]
             .map(str::to_owned);
-        let size =
-            ["--size", &args.size.to_string(), "--datagram", &args.datagram.to_string()].map(str::to_owned);
-        let start =
-            |name: &str, cpu| Process::role(name, &[&ports[..], &size, &Cpu::on(Some(cpu)).args()].concat());
+        let size = ["--size", &args.size.to_string(), "--datagram", &datagram.to_string()].map(str::to_owned);
+        let settings = ["--settings".to_owned(), args.settings.to_string()];
+        let start = |name: &str, cpu| {
+            Process::role(name, &[&ports[..], &size, &settings, &Cpu::on(Some(cpu)).args()].concat())
+        };
         let mut receiver = start(&format!("{contender}-receiver"), 1)?;
         receiver.expect("listening", START_LIMIT)?;
         let mut sender = start(&format!("{contender}-sender"), 0)?;

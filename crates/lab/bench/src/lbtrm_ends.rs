@@ -19,10 +19,11 @@ use crate::BenchError;
 use crate::chain::run_number;
 use crate::end_to_end::Pacing;
 use crate::options::Cpu;
+use crate::own::Settings;
 use crate::process::{self, START_LIMIT, answer};
 
 /// Ports and sizes of a sender or receiver.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct EndArgs {
     #[arg(long)]
     group_port: u16,
@@ -32,6 +33,8 @@ pub(crate) struct EndArgs {
     size: usize,
     #[arg(long)]
     datagram: u32,
+    #[arg(long, default_value_t)]
+    settings: Settings,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -43,25 +46,33 @@ const BUFFER_BYTES: usize = 64 << 20;
 const SAMPLE: u64 = 64;
 
 impl EndArgs {
-    fn messaging(&self) -> MessagingConfig {
-        MessagingConfig {
+    fn messaging(&self) -> Result<MessagingConfig, BenchError> {
+        let config = self.settings.over(&[
+            "lbtrm.data_rate_limit_bits_per_second=0".to_owned(),
+            format!("lbtrm.receiver_socket_buffer_bytes={BUFFER_BYTES}"),
+        ])?;
+        Ok(MessagingConfig {
+            interface: Ipv4Addr::LOCALHOST.into(),
+            interface_b: None,
+            source_static_session: Vec::new(),
+            ttl: MessagingConfig::default().ttl,
             wait: Wait::Spin,
             // Nothing else runs beside what is measured.
             counters_directory: String::new(),
             lbtrm: LbtrmConfig {
                 multicast_address: GROUP,
+                multicast_address_low: None,
+                multicast_address_high: None,
                 destination_port: self.group_port,
                 datagram_max_size_bytes: self.datagram,
-                data_rate_limit_bits_per_second: 0,
-                receiver_socket_buffer_bytes: BUFFER_BYTES as u64,
-                ..LbtrmConfig::default()
+                ..config.lbtrm
             },
             resolver: TopicResolutionConfig {
                 multicast_port: self.resolver_port,
                 ..TopicResolutionConfig::default()
             },
-            ..MessagingConfig::default()
-        }
+            ..config
+        })
     }
 
     fn group(&self) -> SocketAddrV4 {
@@ -79,7 +90,7 @@ const MULTICAST: MulticastOptions =
 
 pub(crate) fn sender(args: &EndArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let mut context = Context::standalone(&args.messaging())?;
+    let mut context = Context::standalone(&args.messaging()?)?;
     let topic = context.create_source(TOPIC, &SourceOptions::default())?;
     let mut sender = Sender { context, topic };
     // Until a receiver has found the topic and joined.
@@ -142,7 +153,7 @@ impl Sender {
 pub(crate) fn receiver(args: &EndArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
     let counters = ContextCounters::default();
-    let mut context = Context::standalone_with(&args.messaging(), counters.clone())?;
+    let mut context = Context::standalone_with(&args.messaging()?, counters.clone())?;
     let mut seen = Seen::default();
     context.create_receiver(TOPIC, &ReceiverOptions::default())?;
     answer(&json!({ "listening": true }));

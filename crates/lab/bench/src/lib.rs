@@ -31,6 +31,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod all;
+mod bound;
 mod chain;
 mod codec;
 mod congestion;
@@ -41,9 +42,11 @@ mod error;
 mod fan_out;
 mod images;
 mod jitter;
+mod layout;
 mod lbtrm;
 mod lbtrm_ends;
 mod load;
+mod matrix;
 mod nats_server;
 mod no_fan_out;
 mod options;
@@ -103,6 +106,9 @@ pub enum BenchCommand {
     /// The same with three sources and three receivers, each pair on a multicast group of its own.
     #[command(name = "messaging-3-3")]
     ThreeToThree(load::LoadArgs),
+    /// Both with all sizes, datagrams and rates of a published matrix, unattended: the time that is left is shown, and an
+    /// interrupted run goes on (`--resume DIR`).
+    MessagingMatrix(matrix::MatrixArgs),
     /// What the library itself takes for a message, in instructions (by valgrind), beside what it took
     /// before.
     Cost(cost::CostArgs),
@@ -163,6 +169,7 @@ fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Stream(args) => stream::run(args),
         BenchCommand::OneToOne(args) => load::run(args, Shape::OneToOne),
         BenchCommand::ThreeToThree(args) => load::run(args, Shape::ThreeToThree),
+        BenchCommand::MessagingMatrix(args) => matrix::run(args),
         BenchCommand::Cost(args) => cost::run(args),
         BenchCommand::Jitter(args) => jitter::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),

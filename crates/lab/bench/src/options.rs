@@ -49,6 +49,16 @@ pub(crate) fn message_size() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(measure::STAMP_BYTES as i64..=1400)
 }
 
+/// The same where a message may go in fragments.
+pub(crate) fn long_message_size() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(measure::STAMP_BYTES as i64..=65_536)
+}
+
+/// UDP payload of a datagram.
+pub(crate) fn datagram_size() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(500..=net::udp::PAYLOAD_MAX_BYTES as i64)
+}
+
 /// The CPUs of two ends.
 pub(crate) fn two_cpus(cpus: &[usize]) -> Result<[usize; 2], BenchError> {
     let differ = |cpus: &[usize; 2]| cpus[0] != cpus[1];

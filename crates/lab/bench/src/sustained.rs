@@ -23,10 +23,10 @@ impl Sustained {
     /// Searches for it with short runs.
     pub(crate) fn search(
         contender: &Contender,
-        end: &EndArgs,
+        ends: &[EndArgs],
         span: Duration,
     ) -> Result<Sustained, BenchError> {
-        let found = SEARCH.highest(|rate| run(contender, end, span.min(TRIAL), rate))?;
+        let found = SEARCH.highest(|rate| run(contender, ends, span.min(TRIAL), rate))?;
         Ok(Sustained(found.rate.unwrap_or(SEARCH.bounds.0)))
     }
 
@@ -34,27 +34,34 @@ impl Sustained {
     pub(crate) fn run(
         &mut self,
         contender: &Contender,
-        end: &EndArgs,
+        ends: &[EndArgs],
         span: Duration,
-    ) -> Result<Streamed, BenchError> {
-        let mut streamed = run(contender, end, span, self.0)?;
+    ) -> Result<Vec<Streamed>, BenchError> {
+        let mut streams = run(contender, ends, span, self.0)?;
         for _ in 0..STEPS {
-            if streamed.is_sustained() {
+            if streams.is_sustained() {
                 break;
             }
             self.0 *= STEP_DOWN;
-            streamed = run(contender, end, span, self.0)?;
+            streams = run(contender, ends, span, self.0)?;
         }
-        Ok(streamed)
+        Ok(streams)
     }
 }
 
-impl Trial for Streamed {
+/// Of all pairs of a run.
+impl Trial for Vec<Streamed> {
     fn is_sustained(&self) -> bool {
-        Streamed::is_sustained(self)
+        self.iter().all(Streamed::is_sustained)
     }
 }
 
-fn run(contender: &Contender, end: &EndArgs, span: Duration, rate: f64) -> Result<Streamed, BenchError> {
-    contender.stream(end, span, Pace::Untimed(rate as u64))
+/// The rate is that of all pairs together.
+fn run(
+    contender: &Contender,
+    ends: &[EndArgs],
+    span: Duration,
+    rate: f64,
+) -> Result<Vec<Streamed>, BenchError> {
+    contender.streams(ends, span, Pace::Untimed(rate).shared_by(ends.len()))
 }

@@ -45,7 +45,7 @@ pub use bootstrap::{COMPARED_MIN, Comparison};
 pub use jitter::Jitter;
 pub use latency::{Latencies, Summary};
 pub use machine::Machine;
-pub use observer::{Observed, Observer, STAMP_BYTES, stamp};
+pub use observer::{Observed, Observer, SENT_STAMP_BYTES, STAMP_BYTES, stamp, stamp_sent};
 pub use placement::Placement;
 pub use runs::Runs;
 pub use schedule::Schedule;

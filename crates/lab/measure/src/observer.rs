@@ -18,6 +18,20 @@ pub fn stamp(message: &mut [u8], intended: Nanos, number: u64) {
     message[8..STAMP_BYTES].copy_from_slice(&number.to_le_bytes());
 }
 
+/// Bytes of a message from which [`stamp_sent`] has room.
+pub const SENT_STAMP_BYTES: usize = STAMP_BYTES + 8;
+
+/// Writes behind the stamp when the message is really sent, for the naive latency; nothing into one that is shorter than
+/// [`SENT_STAMP_BYTES`].
+///
+/// Layout: nanoseconds of the monotonic clock `u64`, little-endian.
+#[inline]
+pub fn stamp_sent(message: &mut [u8], now: Nanos) {
+    if let Some(room) = message.get_mut(STAMP_BYTES..SENT_STAMP_BYTES) {
+        room.copy_from_slice(&now.0.to_le_bytes());
+    }
+}
+
 /// Looks at every message of a run: none may be missing, come twice or out of its order.
 #[derive(Clone, Debug, Default)]
 pub struct Observer {
@@ -26,6 +40,7 @@ pub struct Observer {
     missing: u64,
     disordered: u64,
     latencies: Latencies,
+    naive: Latencies,
 }
 
 /// What an observer has seen.
@@ -37,8 +52,12 @@ pub struct Observed {
     pub missing: u64,
     /// Messages that came after one with a higher number, twice, or without a stamp.
     pub disordered: u64,
-    /// Of the messages that were timed.
+    /// Of the messages that were timed, from when they were meant to be sent.
     pub latencies: Summary,
+    /// The same from when they were really sent, which leaves out how late the sender was (coordinated omission). Of
+    /// messages that have room for that time.
+    #[serde(default)]
+    pub naive: Summary,
 }
 
 impl Observer {
@@ -52,12 +71,16 @@ impl Observer {
         }
     }
 
-    /// The same, and how long after its intended time it came.
+    /// The same, and how long after its intended time it came, and after it was really sent if it says when.
     #[inline]
     pub fn time(&mut self, message: &[u8], now: Nanos) {
         self.count(message);
         let intended = message.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         self.latencies.record(now.0.saturating_sub(intended));
+        let sent = message.get(STAMP_BYTES..SENT_STAMP_BYTES).and_then(<[u8]>::first_chunk);
+        if let Some(sent) = sent.map(|bytes| u64::from_le_bytes(*bytes)).filter(|sent| *sent != 0) {
+            self.naive.record(now.0.saturating_sub(sent));
+        }
     }
 
     #[cold]
@@ -78,6 +101,7 @@ impl Observer {
         self.missing += other.missing;
         self.disordered += other.disordered;
         self.latencies.merge(&other.latencies);
+        self.naive.merge(&other.naive);
     }
 
     /// Messages that came so far.
@@ -100,12 +124,14 @@ impl Observer {
             missing: self.missing,
             disordered: self.disordered,
             latencies: self.latencies.spread(),
+            naive: self.naive.summary(),
         }
     }
 }
 
+/// The number of a message in its run; none in one that is too short for a stamp.
 #[inline]
-fn number(message: &[u8]) -> Option<u64> {
+pub(crate) fn number(message: &[u8]) -> Option<u64> {
     message.get(8..STAMP_BYTES)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
@@ -128,6 +154,22 @@ mod tests {
         let seen = observer.observed();
         assert_eq!((seen.received, seen.missing, seen.disordered), (100, 0, 0));
         assert_eq!((seen.latencies.count, seen.latencies.min_ns), (100, 2_000));
+    }
+
+    #[test]
+    fn a_sender_that_was_late_shows_in_the_latency_and_not_in_the_naive_one() {
+        let mut observer = Observer::default();
+        for number in 0..10 {
+            let mut message = message(1_000, number);
+            stamp_sent(&mut message, Nanos(5_000));
+            observer.time(&message, Nanos(6_000));
+        }
+        let seen = observer.observed();
+        assert_eq!((seen.latencies.count, seen.naive.count, seen.naive.max_ns), (10, 10, 1_000));
+        let mut short = [0; 16];
+        stamp_sent(&mut short, Nanos(5_000));
+        assert_eq!(short, [0; 16], "there is no room");
+        assert!(seen.latencies.min_ns.abs_diff(5_000) <= 5, "{}", seen.latencies.min_ns);
     }
 
     #[test]

@@ -20,7 +20,9 @@ pub(crate) fn run(action: &ConfigAction) -> Result<(), Failure> {
                 return Err(Failure::Run(format!("this host does not fit: {}", lacks.join("; "))));
             }
             let name = file.path().unwrap_or(Path::new("the defaults"));
-            output(format_args!("{}: no fault found\n", name.display()))
+            let derived = config.messaging.derived();
+            let notes: String = derived.iter().map(|note| format!("note: {note}\n")).collect();
+            output(format_args!("{}: no fault found\n{notes}", name.display()))
         }
         ConfigAction::Show { file, json } => {
             let loaded = file.load()?;

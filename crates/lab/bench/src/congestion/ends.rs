@@ -9,6 +9,7 @@ use measure::Schedule;
 use messaging::{
     CongestionControl, Context, ContextCounters, Handler, Interface, LbtrmConfig, Loss, Message,
     MessagingConfig, Receiver, ReceiverOptions, SendError, Source, SourceOptions, StreamId,
+    TopicResolutionConfig, Wait,
 };
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, Sent, UdpSocket};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use units::{Nanos, Sqn};
 
 use crate::BenchError;
+use crate::own::Settings;
 use crate::process::{answer, commands};
 
 /// With the library's headers it fills a datagram.
@@ -52,7 +54,26 @@ pub(crate) struct EndArgs {
     /// Bits per second: of the raw or fixed rate, or the limit.
     #[arg(long, default_value_t = 0)]
     rate: u64,
+    #[arg(long, default_value_t)]
+    settings: Settings,
 }
+
+/// What the workload sets itself, for each mode of a flow.
+pub(super) const OWN_KEYS: [&str; 3] = [
+    "lbtrm.data_rate_limit_bits_per_second",
+    "lbtrm.retransmit_rate_limit_bits_per_second",
+    "lbtrm.congestion_control",
+];
+
+/// Where nothing else sets the key.
+const STANDARD: [&str; 3] = [
+    "lbtrm.congestion_control_minimum_rate_bits_per_second=500000",
+    // Sources that begin lose some hundred datagrams before they know the link, and may repair with a fifth of what it then
+    // leaves them.
+    "lbtrm.nak_generation_interval_us=5000000",
+    // What a sender that had to wait for a CPU may make up for: little against the queue of the link.
+    "lbtrm.rate_interval_us=5000",
+];
 
 impl EndArgs {
     fn group(&self) -> SocketAddrV4 {
@@ -67,12 +88,20 @@ impl EndArgs {
         MulticastOptions { interface: self.interface, ttl: 1, buffer_bytes: BUFFER_BYTES }
     }
 
-    fn config(&self) -> MessagingConfig {
+    fn config(&self) -> Result<MessagingConfig, BenchError> {
         let adapts = self.mode == Mode::Adaptive;
-        MessagingConfig {
+        let config = self.settings.over(&STANDARD.map(str::to_owned))?;
+        Ok(MessagingConfig {
             interface: Interface::Address(self.interface),
+            interface_b: None,
+            source_static_session: Vec::new(),
+            ttl: MessagingConfig::default().ttl,
+            resolver: TopicResolutionConfig::default(),
+            wait: Wait::Block,
             lbtrm: LbtrmConfig {
                 multicast_address: *self.group().ip(),
+                multicast_address_low: None,
+                multicast_address_high: None,
                 destination_port: PORT,
                 data_rate_limit_bits_per_second: self.rate.max(1),
                 retransmit_rate_limit_bits_per_second: (self.rate / 5).max(1),
@@ -81,21 +110,15 @@ impl EndArgs {
                 } else {
                     CongestionControl::None
                 },
-                congestion_control_minimum_rate_bits_per_second: 500_000,
-                // Sources that begin lose some hundred datagrams before they know the link, and may repair with a fifth of
-                // what it then leaves them.
-                nak_generation_interval_us: 5_000_000,
-                // What a sender that had to wait for a CPU may make up for: little against the queue of the link.
-                rate_interval_us: 5_000,
-                ..LbtrmConfig::default()
+                ..config.lbtrm
             },
-            ..MessagingConfig::default()
-        }
+            ..config
+        })
     }
 
     fn context(&self) -> Result<(Context, ContextCounters), BenchError> {
         let counters = ContextCounters::default();
-        Ok((Context::standalone_with(&self.config(), counters.clone())?, counters))
+        Ok((Context::standalone_with(&self.config()?, counters.clone())?, counters))
     }
 }
 

@@ -13,6 +13,7 @@ use net::clock;
 use serde_json::{Value, json};
 
 use crate::BenchError;
+use crate::own::Settings;
 use crate::process::{Process, START_LIMIT};
 use crate::report::Report;
 use ends::Mode;
@@ -39,6 +40,8 @@ pub struct CongestionArgs {
     /// Prints one JSON object a line in place of a table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// What a raw sender sends beside what the link carries.
@@ -58,19 +61,38 @@ pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
     let heads =
         ["way", "messages/s", "of raw", "least/most", "Jain", "dropped", "repaired", "unrecovered", "shares"];
     let mut report = Report::new("congestion", args.json, &heads);
+    args.settings.check(&mut report, &ends::OWN_KEYS)?;
     let shape = Shape { megabits_per_second: args.megabits_per_second, queue_ms: args.queue_ms };
     let network = Network::up(shape)?;
     let link = f64::from(args.megabits_per_second) * 1e6;
-    let flows = Flows { mode: Mode::Raw, count: 1, rate: (link * RAW_EXCESS) as u64, seconds: RAW_SECONDS };
+    let flows = Flows {
+        settings: &args.settings,
+        mode: Mode::Raw,
+        count: 1,
+        rate: (link * RAW_EXCESS) as u64,
+        seconds: RAW_SECONDS,
+    };
     let raw = flows.run(&network, 0.0, &report)?;
     let raw_per_second = raw.per_second();
     raw.show("raw sender alone", raw_per_second, &mut report);
     let rate = (link * FIXED_SHARE) as u64;
-    let fixed = Flows { mode: Mode::Fixed, count: args.flows, rate, seconds: FIXED_SECONDS };
+    let fixed = Flows {
+        settings: &args.settings,
+        mode: Mode::Fixed,
+        count: args.flows,
+        rate,
+        seconds: FIXED_SECONDS,
+    };
     let name = format!("{} fixed rates, a third of the link each", args.flows);
     fixed.run(&network, 0.0, &report)?.show(&name, raw_per_second, &mut report);
     let rate = LIMIT_BITS_PER_SECOND;
-    let adaptive = Flows { mode: Mode::Adaptive, count: args.flows, rate, seconds: args.seconds };
+    let adaptive = Flows {
+        settings: &args.settings,
+        mode: Mode::Adaptive,
+        count: args.flows,
+        rate,
+        seconds: args.seconds,
+    };
     let came = adaptive.run(&network, args.stagger, &report)?;
     came.show(&format!("{} with congestion control", args.flows), raw_per_second, &mut report);
     report.note(format!(
@@ -83,8 +105,8 @@ pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
 }
 
 /// Sources that send at the same time.
-#[derive(Clone, Copy)]
-struct Flows {
+struct Flows<'a> {
+    settings: &'a Settings,
     mode: Mode,
     count: u8,
     /// Bits per second of each.
@@ -108,7 +130,7 @@ struct Came {
     dropped: u64,
 }
 
-impl Flows {
+impl Flows<'_> {
     fn run(&self, network: &Network, stagger: f64, report: &Report) -> Result<Came, BenchError> {
         report.progress(&format!("{:?}", self.mode));
         let all = 1..=self.count;
@@ -170,7 +192,8 @@ impl Flows {
         let words = ["--flow", &flow.to_string(), "--mode", mode, "--rate", &self.rate.to_string()]
             .map(str::to_owned);
         let interface = ["--interface".to_owned(), host.address.to_string()];
-        let mut end = network.role(host, role, &[&words[..], &interface].concat())?;
+        let settings = ["--settings".to_owned(), self.settings.to_string()];
+        let mut end = network.role(host, role, &[&words[..], &interface, &settings].concat())?;
         end.expect("ready", START_LIMIT)?;
         Ok(end)
     }

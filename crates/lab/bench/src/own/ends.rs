@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use measure::ends::{End, Failure, Link, answer, play};
 use messaging::{
-    AfXdpMode, Context, Handler, IpcBehavior, IpcConfig, LbtrmConfig, LbtruConfig, Message, MessagingConfig,
+    AfXdpMode, Context, Handler, IpcBehavior, LbtrmConfig, LbtruConfig, Message, MessagingConfig,
     ReceiverOptions, SendError, Source, SourceOptions, TopicResolutionConfig, Wait,
 };
 use net::clock;
 use serde_json::json;
 use testkit::hosts::{FAR, NEAR};
 
+use super::Settings;
 use crate::BenchError;
 use crate::pair::Path;
 use crate::process::START_LIMIT;
@@ -53,13 +54,14 @@ impl Ends {
     fn open(end: &End, pair: usize) -> Result<Ends, Failure> {
         let found = super::by_mode(&end.mode);
         let (transport, carrier) = found.ok_or_else(|| format!("{} is no transport", end.mode))?;
-        let mut configuration = configuration(end, pair);
+        let mut configuration = configuration(end, pair)?;
         configuration.lbtrm.carrier = carrier;
         let mut context = Context::standalone(&configuration)?;
         let own = usize::from(end.is_far());
-        context.create_receiver(&topic(pair, 1 - own), &ReceiverOptions::default())?;
+        let number = end.first_pair + pair;
+        context.create_receiver(&topic(number, 1 - own), &ReceiverOptions::default())?;
         let options = SourceOptions { transport: Some(transport), ..SourceOptions::default() };
-        let source = context.create_source(&topic(pair, own), &options)?;
+        let source = context.create_source(&topic(number, own), &options)?;
         Ok(Ends { context, source, is_far: end.is_far(), is_heard: false })
     }
 
@@ -91,8 +93,20 @@ impl Ends {
     }
 }
 
-fn configuration(end: &End, pair: usize) -> MessagingConfig {
-    // With groups of their own the ends do not hear themselves.
+/// Where nothing else sets the key: nothing holds the sender back but the receiver, as with the peers.
+fn standard() -> Vec<String> {
+    [
+        "lbtrm.data_rate_limit_bits_per_second=0".to_owned(),
+        "lbtru.data_rate_limit_bits_per_second=0".to_owned(),
+        format!("lbtrm.receiver_socket_buffer_bytes={BUFFER_BYTES}"),
+        format!("ipc.behavior={}", IpcBehavior::ReceiverPaced),
+    ]
+    .to_vec()
+}
+
+fn configuration(end: &End, pair: usize) -> Result<MessagingConfig, Failure> {
+    // With groups of their own the ends do not hear themselves, nor other pairs.
+    let pair = end.first_pair + pair;
     let group = Ipv4Addr::new(239, 77, 4, (2 * pair + usize::from(end.is_far())) as u8);
     // On a network of two hosts datagrams leave the host, but not the network.
     let (interface, ttl) = match (end.path == Path::Veth.to_string(), end.is_far()) {
@@ -100,8 +114,12 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
         (true, false) => (NEAR, 1),
         (true, true) => (FAR, 1),
     };
-    MessagingConfig {
+    let settings: Settings = end.settings.parse()?;
+    let config = settings.over(&standard())?;
+    Ok(MessagingConfig {
         interface: interface.into(),
+        interface_b: None,
+        source_static_session: Vec::new(),
         wait: Wait::Spin,
         ttl,
         // Nothing else runs beside what is measured.
@@ -111,13 +129,13 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
         lbtrm: LbtrmConfig {
             af_xdp_mode: AfXdpMode::Generic,
             multicast_address: group,
+            multicast_address_low: None,
+            multicast_address_high: None,
             destination_port: end.port,
             source_port_low: 20_000,
             source_port_high: 29_999,
             datagram_max_size_bytes: end.datagram as u32,
-            data_rate_limit_bits_per_second: 0,
-            receiver_socket_buffer_bytes: BUFFER_BYTES,
-            ..LbtrmConfig::default()
+            ..config.lbtrm
         },
         resolver: TopicResolutionConfig {
             // Not the port of the data, as it is not by default: the kernel shows each multicast datagram to all sockets of
@@ -131,16 +149,10 @@ fn configuration(end: &End, pair: usize) -> MessagingConfig {
             receiver_port_low: 20_000,
             receiver_port_high: 29_999,
             datagram_max_size_bytes: end.datagram as u32,
-            data_rate_limit_bits_per_second: 0,
-            ..LbtruConfig::default()
+            ..config.lbtru
         },
-        ipc: IpcConfig {
-            // The sender waits for the receiver, as that of the peers does.
-            behavior: IpcBehavior::ReceiverPaced,
-            ..IpcConfig::default()
-        },
-        ..MessagingConfig::default()
-    }
+        ..config
+    })
 }
 
 /// PayloadHandler payloads on.

@@ -20,7 +20,7 @@ fn spin(stop: &AtomicBool, mut attempt: impl FnMut() -> io::Result<usize>) -> io
     while !stop.load(Relaxed) {
         match attempt() {
             Ok(count) => return Ok(Some(count)),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => super::pause(),
             Err(e) => return Err(e),
         }
     }
@@ -185,12 +185,45 @@ impl Channel for Flags {
             if stop.load(Relaxed) {
                 return Ok(false);
             }
-            std::hint::spin_loop();
+            super::pause();
         }
         for (word, bytes) in self.into.words().zip(into.chunks_mut(8)) {
             let value = word.load(Relaxed).to_ne_bytes();
             bytes.copy_from_slice(&value[..bytes.len()]);
         }
         Ok(true)
+    }
+}
+
+/// Shared memory for long messages: a ring in each direction, where a message is copied as a whole.
+pub(super) struct Rings {
+    out: net::ring::Producer,
+    into: net::ring::Consumer,
+}
+
+impl Rings {
+    pub(super) fn pair(ring_bytes: usize) -> (Rings, Rings) {
+        let ((out, far_into), (far_out, into)) = (net::ring::ring(ring_bytes), net::ring::ring(ring_bytes));
+        (Rings { out, into }, Rings { out: far_out, into: far_into })
+    }
+}
+
+impl Channel for Rings {
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        // Never more than one message is on its way.
+        self.out.push(&[message]).map_err(|_| io::Error::other("the ring has no room for a message"))?;
+        self.out.publish();
+        Ok(())
+    }
+
+    fn receive(&mut self, into: &mut [u8], stop: &AtomicBool) -> io::Result<bool> {
+        while !stop.load(Relaxed) {
+            let count = self.into.drain(1, |message| into.copy_from_slice(message));
+            if count > 0 {
+                return Ok(true);
+            }
+            super::pause();
+        }
+        Ok(false)
     }
 }

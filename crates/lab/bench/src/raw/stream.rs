@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use measure::{Observed, Observer, stamp};
+use measure::{Observed, Observer, stamp, stamp_sent};
 use net::affinity::pin_to_cpu;
 use net::clock;
 use net::udp::{MulticastOptions, ReceiveBatch, SendBatch, Sent, UdpSocket};
@@ -31,10 +31,11 @@ const BATCH: usize = 32;
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(args: &EndArgs) -> Result<(), BenchError> {
+    super::share_cpus(args.yields);
     answer(&json!({ "ready": true }));
     for command in commands() {
         let run = one_run(args, &command)?;
-        answer(&json!({ "sent": run.sent, "start_ns": run.start.0 }));
+        answer(&run.sent);
         answer(&run.received);
     }
     Ok(())
@@ -110,9 +111,9 @@ fn one_run(args: &EndArgs, command: &Value) -> Result<Run, BenchError> {
     }
 }
 
+/// What both ends answer.
 struct Run {
-    sent: u64,
-    start: Nanos,
+    sent: Value,
     received: Value,
 }
 
@@ -152,13 +153,14 @@ fn threads<S: Sender>(
         let sent = if is_paced {
             paced(args.size, command, &mut sender)
         } else {
-            flat_out(args.size, span(command)?, &mut sender, &shared)
+            flat_out(args.size, span(command)?, &mut sender, &shared).map(|count| (count, 0))
         };
-        let sent_bytes = sent.as_ref().map_or(0, |count| count * args.size as u64);
+        let sent_bytes = sent.as_ref().map_or(0, |(count, _)| count * args.size as u64);
+        let said = sent.map(|(count, unsent)| measure::ends::sent_report(count, unsent, start));
         let last = await_taken(&shared, sent_bytes);
         shared.has_all.0.store(true, Relaxed);
         let observed = receiving.join().map_err(|_| BenchError::new("the receiver has panicked"))??;
-        Ok(Run { sent: sent?, start, received: measure::ends::report(&observed, last) })
+        Ok(Run { sent: said?, received: measure::ends::report(&observed, last) })
     })
 }
 
@@ -170,7 +172,7 @@ fn await_taken(shared: &Shared, sent_bytes: u64) -> Nanos {
         if now != seen {
             (seen, since) = (now, clock::monotonic());
         }
-        std::hint::spin_loop();
+        super::pause();
     }
     since
 }
@@ -217,16 +219,18 @@ fn await_credit(shared: &Shared, to: u64, window: u64) -> u64 {
         if looks.is_multiple_of(1024) && clock::monotonic() > deadline {
             return to + window;
         }
-        std::hint::spin_loop();
+        super::pause();
     }
 }
 
-fn paced(size: usize, command: &Value, sender: &mut impl Sender) -> Result<u64, BenchError> {
+/// How many were sent, and how many more there should have been.
+fn paced(size: usize, command: &Value, sender: &mut impl Sender) -> Result<(u64, u64), BenchError> {
     let (mut message, mut run, mut number) = (vec![0; size], Vec::new(), 0);
-    let sent = Pacing::Spin.run(command, |due| {
+    let send = |due: &[Nanos]| {
         run.clear();
         for intended in due {
             stamp(&mut message, *intended, number);
+            stamp_sent(&mut message, clock::monotonic());
             number += 1;
             run.extend_from_slice(&message);
         }
@@ -235,8 +239,10 @@ fn paced(size: usize, command: &Value, sender: &mut impl Sender) -> Result<u64, 
             rest = &rest[sender.send(rest)?..];
         }
         Ok(())
-    })?;
-    Ok(sent.count)
+    };
+    let sent = Pacing::Spin.run_beside(command, send, super::yield_if_shared)?;
+    let asked = command["rate"].as_f64().unwrap_or(0.0) * span(command)?.as_secs_f64();
+    Ok((sent.count, (asked as u64).saturating_sub(sent.count)))
 }
 
 struct Datagrams {
@@ -254,7 +260,7 @@ const ANY_PORT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
 impl Datagrams {
     fn open(args: &EndArgs) -> io::Result<(Datagrams, UdpSocket)> {
         let socket = UdpSocket::multicast_sender(ANY_PORT, MULTICAST)?;
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 77, 2, 1), args.port);
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 77, 2, 1 + args.first_pair as u8), args.port);
         let (to, far) = if args.path == Path::Multicast {
             (group, UdpSocket::multicast_receiver(group, MULTICAST)?)
         } else {
@@ -293,6 +299,7 @@ fn receive_datagrams(socket: &UdpSocket, taking: &mut Taking<'_>) -> io::Result<
     while !taking.is_over() {
         let received = socket.receive(&mut batch)?;
         if received.is_empty() {
+            super::yield_if_shared();
             continue;
         }
         received.datagrams().for_each(|(_, datagram)| taking.take(datagram));
@@ -350,7 +357,7 @@ impl Sender for Ring {
         for message in bytes.chunks_exact(self.size) {
             while self.producer.push(&[message]).is_err() {
                 self.producer.publish();
-                std::hint::spin_loop();
+                super::pause();
             }
         }
         self.producer.publish();
@@ -363,7 +370,7 @@ fn receive_ring(mut consumer: net::ring::Consumer, taking: &mut Taking<'_>) -> i
         if consumer.drain(1024, |message| taking.take(message)) > 0 {
             taking.publish();
         } else {
-            std::hint::spin_loop();
+            super::pause();
         }
     }
     Ok(())

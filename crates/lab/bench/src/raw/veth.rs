@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use measure::ends::{End, Failure, Link, answer, play};
 use net::xdp::{BareSocket, XdpMode, XdpOptions};
 use serde_json::json;
+use socket2::{Domain, Protocol, Socket, Type};
 use testkit::hosts::{FAR, NEAR};
 
 use crate::BenchError;
@@ -58,6 +59,9 @@ impl Link for Frames {
     }
 }
 
+/// Of a socket.
+const BUFFER_BYTES: usize = 8 << 20;
+
 struct Datagrams {
     socket: UdpSocket,
     bytes: Vec<u8>,
@@ -65,11 +69,21 @@ struct Datagrams {
 
 impl Datagrams {
     fn open(end: &End) -> io::Result<Datagrams> {
-        let [own, other] = addresses(end);
-        let socket = UdpSocket::bind((own, end.port))?;
-        socket.connect((other, end.port))?;
+        let [own, other] = if end.mode == super::ENDS {
+            // The pair has both ports to itself.
+            let ports = [end.port, end.port ^ 1].map(|port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
+            if end.is_far() { ports } else { [ports[1], ports[0]] }
+        } else {
+            addresses(end).map(|address| SocketAddrV4::new(address, end.port))
+        };
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        // What the kernel grants of it holds what comes while the receiver sends something back.
+        socket.set_recv_buffer_size(BUFFER_BYTES)?;
+        socket.bind(&own.into())?;
+        let socket: UdpSocket = socket.into();
+        socket.connect(other)?;
         socket.set_nonblocking(true)?;
-        Ok(Datagrams { socket, bytes: vec![0; end.datagram] })
+        Ok(Datagrams { socket, bytes: vec![0; end.datagram.max(end.size)] })
     }
 }
 

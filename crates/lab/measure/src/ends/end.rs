@@ -21,6 +21,14 @@ pub struct End {
     pub pairs: usize,
     /// The CPU of this end.
     pub cpu: usize,
+    /// Number of its first link among those of all ends of the run.
+    pub first_pair: usize,
+    /// Whether others have the same CPU, so that it leaves that to them whenever it has nothing to do.
+    pub yields: bool,
+    /// Percent of the messages of a stream that the receiver sends back.
+    pub reflect: u8,
+    /// Settings of our own library, as [`End::parse`] got them; empty if there are none.
+    pub settings: String,
 }
 
 impl End {
@@ -34,6 +42,7 @@ impl End {
             let value = at.and_then(|at| words.get(at + 1));
             value.map(String::as_str).ok_or_else(|| format!("{key} VALUE is missing"))
         };
+        let optional = |key: &str, standard: &str| value(key).unwrap_or(standard).to_owned();
         let number = |key: &str| Ok::<usize, Failure>(value(key)?.parse().map_err(|e| wrong(key, &e))?);
         Ok(End {
             role: words.first().ok_or("the first word is the role")?.clone(),
@@ -44,6 +53,10 @@ impl End {
             port: value("--port")?.parse().map_err(|e| wrong("--port", &e))?,
             pairs: number("--pairs")?,
             cpu: number("--cpu")?,
+            first_pair: optional("--first-pair", "0").parse().map_err(|e| wrong("--first-pair", &e))?,
+            yields: optional("--yields", "false").parse().map_err(|e| wrong("--yields", &e))?,
+            reflect: optional("--reflect", "0").parse().map_err(|e| wrong("--reflect", &e))?,
+            settings: optional("--settings", ""),
         })
     }
 
@@ -84,12 +97,18 @@ mod tests {
         assert_eq!((end.role.as_str(), end.path.as_str(), end.mode.as_str()), ("receiver", "udp", "x"));
         assert_eq!((end.size, end.datagram, end.port, end.pairs, end.cpu), (64, 1472, 4000, 3, 1));
         assert!(end.is_far());
+        assert_eq!((end.first_pair, end.yields, end.settings.as_str()), (0, false, ""));
+        let more = End::parse(&words(&format!("{text} --first-pair 2 --yields true --settings {{}}")));
+        let more = more.expect("all are words of an end");
+        assert_eq!((more.first_pair, more.yields, more.settings.as_str()), (2, true, "{}"));
     }
 
     #[test]
     fn a_word_that_is_missing_or_wrong_is_named() {
-        let fault = |text| End::parse(&words(text)).expect_err("a fault").to_string();
+        let fault = |text: &str| End::parse(&words(text)).expect_err("a fault").to_string();
         assert_eq!(fault("stream --path udp"), "--size VALUE is missing");
         assert!(fault("stream --path udp --size many").starts_with("--size: "));
+        let whole = "stream --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 3 --cpu 1";
+        assert!(fault(&format!("{whole} --yields perhaps")).starts_with("--yields: "));
     }
 }

@@ -31,3 +31,32 @@ pub trait Link {
         self.turn()
     }
 }
+
+/// A link of an end that shares its CPU: the CPU is left to others whenever nothing has come, and at each turn.
+pub(crate) struct Yielding<'a, L>(pub(crate) &'a mut L);
+
+impl<L: Link> Link for Yielding<'_, L> {
+    const BURST: u64 = L::BURST;
+
+    fn send(&mut self, message: &[u8]) -> Result<bool, Failure> {
+        self.0.send(message)
+    }
+
+    fn receive(&mut self, handle: impl FnMut(&[u8])) -> Result<usize, Failure> {
+        let count = self.0.receive(handle)?;
+        if count == 0 {
+            std::thread::yield_now();
+        }
+        Ok(count)
+    }
+
+    fn turn(&mut self) -> Result<(), Failure> {
+        self.0.turn()?;
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    fn turn_beside_receive(&mut self) -> Result<(), Failure> {
+        self.0.turn_beside_receive()
+    }
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::link::Yielding;
 use super::{End, Failure, Link, pingpong, stream};
 
 /// Plays the role until the input ends, on links that are connected already: one, or for streams several at
@@ -13,11 +14,19 @@ use super::{End, Failure, Link, pingpong, stream};
 /// # Errors
 /// A link's, a command that cannot be understood, or a role that is none.
 pub fn play<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
+    if !end.yields {
+        return play_spinning(end, links);
+    }
+    let mut links: Vec<Yielding<'_, L>> = links.iter_mut().map(Yielding).collect();
+    play_spinning(end, &mut links)
+}
+
+fn play_spinning<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
     let commands = commands();
     match (end.role.as_str(), links) {
         ("reflector", [link]) => pingpong::reflect(end, link, &commands),
         ("pingpong", [link]) => pingpong::ask(end, link, &commands),
-        ("receiver", links) => stream::receive(links, &commands),
+        ("receiver", links) => stream::receive(end, links, &commands),
         ("stream", links) => stream::send(end, links, &commands),
         (role @ ("reflector" | "pingpong"), links) => {
             Err(format!("a {role} has one link, not {}", links.len()).into())
@@ -69,6 +78,20 @@ pub(crate) fn send(link: &mut impl Link, message: &[u8]) -> Result<(), Failure> 
     }
     Ok(())
 }
+
+/// Sends a message, or drops it if there is no room for some time: a receiver that reflects must not wait for a sender that
+/// waits for it.
+pub(crate) fn send_or_drop(link: &mut impl Link, message: &[u8]) -> Result<(), Failure> {
+    for _ in 0..SEND_TRIES {
+        if link.send(message)? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// How often a reflected message is tried.
+const SEND_TRIES: u32 = 100;
 
 pub(crate) fn seconds(command: &Value) -> Result<Duration, Failure> {
     let seconds = command["seconds"].as_f64().filter(|seconds| *seconds > 0.0);

@@ -4,29 +4,103 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use net::clock;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Nanos;
 
 use super::play::{LOOK_EVERY, answer, next, seconds};
 use super::{End, Failure, Link, play};
-use crate::{Observed, Observer, Schedule, stamp};
+use crate::observer::number;
+use crate::{Observed, Observer, Schedule, Summary, stamp, stamp_sent};
 
 /// Sends at the rate of each command, or as fast as it can.
 pub(crate) fn send<L: Link>(end: &End, links: &mut [L], commands: &Receiver<Value>) -> Result<(), Failure> {
     let mut message = vec![0; end.size];
     while let Some(command) = next(links, commands)? {
         let (span, start) = (seconds(&command)?, clock::monotonic());
-        let sent = match (command["rate"].as_f64(), &mut *links) {
+        let mut back = Back::new(end.reflect);
+        let (sent, unsent) = match (command["rate"].as_f64(), &mut *links) {
             (Some(rate), links) => {
                 let is_timed = command["is_timed"].as_bool().unwrap_or(true);
-                paced(links, &mut message, rate, span, is_timed)?
+                let gives_up = command["gives_up_ms"].as_u64().map(Duration::from_millis);
+                paced(links, &mut message, &Paced { rate, span, is_timed, gives_up }, &mut back)?
             }
-            (None, [link]) => flat_out(link, &mut message, span)?,
+            (None, [link]) => (flat_out(link, &mut message, span)?, 0),
             (None, links) => return Err(format!("{} links need a rate", links.len()).into()),
         };
-        answer(&json!({ "sent": sent, "start_ns": start.0 }));
+        let mut report = sent_report(sent, unsent, start);
+        if back.percent > 0 {
+            let expected = sent * u64::from(back.percent) / 100;
+            links.iter_mut().try_for_each(|link| back.await_rest(link, expected))?;
+            report["reflected"] = json!(back.reflected(expected));
+        }
+        answer(&report);
     }
     Ok(())
+}
+
+/// What has come back to a sender of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reflected {
+    /// Messages that should have come back, of those that were sent.
+    pub expected: u64,
+    /// Messages that came back.
+    pub came: u64,
+    /// Round trips, from when the message was meant to be sent.
+    pub round_trips: Summary,
+    /// The same from when it was really sent.
+    pub naive: Summary,
+}
+
+/// Whether the receiver sends back the message of a number: evenly spread, so many percent of all.
+fn is_reflected(number: u64, percent: u8) -> bool {
+    let share = |number: u64| u128::from(number) * u128::from(percent) / 100;
+    share(number + 1) > share(number)
+}
+
+/// Messages that come back to the sender.
+struct Back {
+    percent: u8,
+    observer: Observer,
+}
+
+impl Back {
+    fn new(percent: u8) -> Back {
+        Back { percent, observer: Observer::default() }
+    }
+
+    /// A turn of a link, which takes what has come back if something is to.
+    fn turn<L: Link>(&mut self, link: &mut L) -> Result<(), Failure> {
+        if self.percent == 0 {
+            return link.turn();
+        }
+        link.receive(|message| self.observer.time(message, clock::monotonic()))?;
+        link.turn_beside_receive()
+    }
+
+    /// Until all is back, or nothing more comes for a while.
+    fn await_rest<L: Link>(&mut self, link: &mut L, expected: u64) -> Result<(), Failure> {
+        let (mut seen, mut since) = (self.observer.received(), clock::monotonic());
+        while seen < expected && clock::monotonic() < since.after(QUIET) {
+            self.turn(link)?;
+            if self.observer.received() != seen {
+                (seen, since) = (self.observer.received(), clock::monotonic());
+            }
+        }
+        Ok(())
+    }
+
+    fn reflected(&self, expected: u64) -> Reflected {
+        let seen = self.observer.observed();
+        Reflected { expected, came: seen.received, round_trips: seen.latencies, naive: seen.naive }
+    }
+}
+
+/// What a sender answers that began at `start` and has just sent its last message.
+#[must_use]
+pub fn sent_report(sent: u64, unsent: u64, start: Nanos) -> Value {
+    let took = clock::monotonic().since(start).as_nanos() as u64;
+    json!({ "sent": sent, "unsent": unsent, "start_ns": start.0, "took_ns": took })
 }
 
 fn flat_out<L: Link>(link: &mut L, message: &mut [u8], span: Duration) -> Result<u64, Failure> {
@@ -48,27 +122,43 @@ fn flat_out<L: Link>(link: &mut L, message: &mut [u8], span: Duration) -> Result
 /// The time in a message whose latency is not wanted.
 const UNTIMED: Nanos = Nanos(0);
 
-/// Each link gets its turn; the messages of each are numbered by themselves.
-fn paced<L: Link>(
-    links: &mut [L],
-    message: &mut [u8],
+/// A run at a rate.
+struct Paced {
+    /// Messages a second, of all links together.
     rate: f64,
     span: Duration,
     is_timed: bool,
-) -> Result<u64, Failure> {
-    let (count, width) = ((rate * span.as_secs_f64()) as u64, links.len() as u64);
-    let mut schedule = Schedule::new(clock::monotonic().after(Duration::from_millis(10)), rate);
+    /// How far behind its times it ends.
+    gives_up: Option<Duration>,
+}
+
+/// Each link gets its turn; the messages of each are numbered by themselves. Returns how many were sent, and how many
+/// more there should have been.
+fn paced<L: Link>(
+    links: &mut [L],
+    message: &mut [u8],
+    run: &Paced,
+    back: &mut Back,
+) -> Result<(u64, u64), Failure> {
+    let (count, width) = ((run.rate * run.span.as_secs_f64()) as u64, links.len() as u64);
+    let mut schedule = Schedule::new(clock::monotonic().after(Duration::from_millis(10)), run.rate);
     while schedule.sent() < count {
         let now = clock::monotonic();
+        if run.gives_up.is_some_and(|limit| now > schedule.next().after(limit)) {
+            break;
+        }
         for _ in 0..L::BURST.min(count - schedule.sent()) {
             let number = schedule.sent();
             let Some(intended) = schedule.take_due(now) else { break };
-            stamp(message, if is_timed { intended } else { UNTIMED }, number / width);
+            stamp(message, if run.is_timed { intended } else { UNTIMED }, number / width);
+            if run.is_timed {
+                stamp_sent(message, clock::monotonic());
+            }
             play::send(&mut links[(number % width) as usize], message)?;
         }
-        links.iter_mut().try_for_each(L::turn)?;
+        links.iter_mut().try_for_each(|link| back.turn(link))?;
     }
-    Ok(count)
+    Ok((schedule.sent(), count - schedule.sent()))
 }
 
 /// Nothing has come for so long: no more will.
@@ -80,6 +170,10 @@ struct Taking {
     /// When the last of it had come.
     last: Nanos,
     was_empty: bool,
+    /// Percent of the messages that are sent back.
+    reflect: u8,
+    /// Those that have just come and are to be sent back, one behind the other.
+    to_reflect: Vec<u8>,
     /// How many there are, once that is known.
     sent: Option<u64>,
     /// Since when.
@@ -87,19 +181,36 @@ struct Taking {
 }
 
 impl Taking {
-    fn new(links: usize) -> Taking {
-        let observers = vec![Observer::default(); links];
-        Taking { observers, last: Nanos(0), was_empty: true, sent: None, told: Nanos(0) }
+    fn new(links: usize, reflect: u8) -> Taking {
+        Taking {
+            observers: vec![Observer::default(); links],
+            last: Nanos(0),
+            was_empty: true,
+            reflect,
+            to_reflect: Vec::new(),
+            sent: None,
+            told: Nanos(0),
+        }
     }
 
     fn take<L: Link>(&mut self, links: &mut [L]) -> Result<(), Failure> {
         let mut count = 0;
+        let (reflect, back) = (self.reflect, &mut self.to_reflect);
         for (link, observer) in links.iter_mut().zip(&mut self.observers) {
+            let mut size = 0;
             count += link.receive(|message| {
+                if reflect > 0 && number(message).is_some_and(|number| is_reflected(number, reflect)) {
+                    size = message.len();
+                    back.extend_from_slice(message);
+                }
                 let is_timed = message.first_chunk().is_some_and(|intended| *intended != [0; 8]);
                 if is_timed { observer.time(message, clock::monotonic()) } else { observer.count(message) }
             })?;
             link.turn_beside_receive()?;
+            if size > 0 {
+                back.chunks_exact(size).try_for_each(|message| play::send_or_drop(link, message))?;
+                back.clear();
+            }
         }
         if count == 0 && !self.was_empty {
             self.last = clock::monotonic();
@@ -124,8 +235,12 @@ impl Taking {
 }
 
 /// Takes the messages of one run after the other.
-pub(crate) fn receive<L: Link>(links: &mut [L], commands: &Receiver<Value>) -> Result<(), Failure> {
-    let (mut taking, mut turns) = (Taking::new(links.len()), 0u32);
+pub(crate) fn receive<L: Link>(
+    end: &End,
+    links: &mut [L],
+    commands: &Receiver<Value>,
+) -> Result<(), Failure> {
+    let (mut taking, mut turns) = (Taking::new(links.len(), end.reflect), 0u32);
     loop {
         taking.take(links)?;
         turns = turns.wrapping_add(1);
@@ -142,7 +257,7 @@ pub(crate) fn receive<L: Link>(links: &mut [L], commands: &Receiver<Value>) -> R
         }
         if taking.is_over() {
             answer(&taking.report());
-            taking = Taking::new(links.len());
+            taking = Taking::new(links.len(), end.reflect);
         }
     }
 }
@@ -159,6 +274,7 @@ pub fn report(observed: &Observed, last: Nanos) -> Value {
 mod tests {
     use std::collections::VecDeque;
 
+    use super::super::link::Yielding;
     use super::*;
 
     /// A link to itself.
@@ -185,10 +301,12 @@ mod tests {
     #[test]
     fn several_links_take_turns_and_each_is_observed_by_itself() {
         let mut links = [Loop::default(), Loop::default(), Loop::default()];
-        let sent = paced(&mut links, &mut [0; 64], 50_000.0, SPAN, true).expect("a loop breaks never");
-        assert_eq!(sent, 100);
+        let run = Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None };
+        let (sent, unsent) =
+            paced(&mut links, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
+        assert_eq!((sent, unsent), (100, 0));
         assert_eq!(links.each_ref().map(|link| link.messages.len()), [34, 33, 33]);
-        let mut taking = Taking::new(3);
+        let mut taking = Taking::new(3, 0);
         taking.take(&mut links).expect("a loop breaks never");
         taking.sent = Some(sent);
         assert!(!taking.is_over(), "something has just come");
@@ -197,14 +315,70 @@ mod tests {
         let report = taking.report();
         let number = |key: &str| report[key].as_u64().expect(key);
         assert_eq!((number("received"), number("missing"), number("disordered")), (100, 0, 0));
-        assert_eq!(report["latencies"]["count"], 100);
+        assert_eq!((&report["latencies"]["count"], &report["naive"]["count"]), (&json!(100), &json!(100)));
+    }
+
+    #[test]
+    fn a_sender_that_cannot_keep_up_gives_up_and_says_how_many_are_missing() {
+        // Nothing sends so many in any time that it has.
+        let run = Paced { rate: 1e15, span: SPAN, is_timed: true, gives_up: Some(Duration::ZERO) };
+        let (sent, unsent) = paced(&mut [Loop::default()], &mut [0; 64], &run, &mut Back::new(0))
+            .expect("a loop breaks never");
+        assert!(unsent > 0 && sent + unsent == 2_000_000_000_000, "{sent} {unsent}");
+    }
+
+    #[test]
+    fn a_share_of_the_messages_comes_back_and_is_timed_there_and_back() {
+        for percent in [0, 1, 7, 50, 100] {
+            let share = (0..1_000).filter(|number| is_reflected(*number, percent)).count();
+            assert_eq!(share, 10 * usize::from(percent));
+        }
+        // The sender's messages, as the receiver gets them.
+        let run = Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None };
+        let mut there = [Outward::default()];
+        let mut back = Back::new(10);
+        let (sent, _) = paced(&mut there, &mut [0; 64], &run, &mut back).expect("it breaks never");
+        let mut far = [Loop { messages: std::mem::take(&mut there[0].0.messages) }];
+        let mut taking = Taking::new(1, 10);
+        taking.take(&mut far).expect("a loop breaks never");
+        assert_eq!((sent, far[0].messages.len()), (100, 10));
+        back.await_rest(&mut far[0], 10).expect("a loop breaks never");
+        let reflected = back.reflected(10);
+        assert_eq!((reflected.came, reflected.round_trips.count, reflected.naive.count), (10, 10, 10));
+    }
+
+    /// A link on which nothing comes back by itself.
+    #[derive(Default)]
+    struct Outward(Loop);
+
+    impl Link for Outward {
+        fn send(&mut self, message: &[u8]) -> Result<bool, Failure> {
+            self.0.send(message)
+        }
+
+        fn receive(&mut self, _: impl FnMut(&[u8])) -> Result<usize, Failure> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn links_that_yield_carry_the_same() {
+        let (mut link, run) =
+            (Loop::default(), Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None });
+        let mut yielding = [Yielding(&mut link)];
+        let (sent, _) =
+            paced(&mut yielding, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
+        let mut taking = Taking::new(1, 0);
+        taking.take(&mut yielding).expect("a loop breaks never");
+        taking.take(&mut yielding).expect("a loop breaks never");
+        assert_eq!((sent, &taking.report()["received"]), (100, &json!(100)));
     }
 
     #[test]
     fn messages_without_a_time_are_counted_and_not_timed() {
         let mut links = [Loop::default()];
         let sent = flat_out(&mut links[0], &mut [0; 16], SPAN).expect("a loop breaks never");
-        let mut taking = Taking::new(1);
+        let mut taking = Taking::new(1, 0);
         taking.take(&mut links).expect("a loop breaks never");
         assert!(sent > 0 && sent.is_multiple_of(256));
         assert_eq!(taking.observers[0].settled(), sent);

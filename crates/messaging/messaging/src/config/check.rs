@@ -24,6 +24,12 @@ impl MessagingConfig {
         if complaints.is_empty() { Ok(()) } else { Err(complaints) }
     }
 
+    /// What follows from keys that are set beyond the defaults of others that are not, a sentence each.
+    #[must_use]
+    pub fn derived(&self) -> Vec<String> {
+        [self.lbtrm.derived("lbtrm"), self.lbtru.derived("lbtru")].into_iter().flatten().collect()
+    }
+
     fn check_groups(&self) -> impl Iterator<Item = Complaint> {
         let groups = [
             ("lbtrm.multicast_address", self.lbtrm.multicast_address),
@@ -191,7 +197,11 @@ mod tests {
     #[test]
     fn values_that_do_not_go_together_are_refused_with_both() {
         let config = MessagingConfig {
-            lbtrm: LbtrmConfig { ignore_interval_us: 9_000, ..LbtrmConfig::default() },
+            lbtrm: LbtrmConfig {
+                ignore_interval_us: 9_000,
+                nak_backoff_interval_us: Some(10_000),
+                ..LbtrmConfig::default()
+            },
             request_tcp_port_low: 20_000,
             resolver: TopicResolutionConfig {
                 multicast_address: Ipv4Addr::LOCALHOST,

@@ -31,8 +31,8 @@ macro_rules! reliable_section {
                 ignore_interval_us: u64 = 5_000, range 0..=10_000_000;
                 /// Wait before the first NAK for a gap; it is also how much reordering costs no NAK.
                 nak_initial_backoff_interval_us: u64 = $nak_initial_backoff_interval_us, range 1..=10_000_000;
-                /// Wait between NAKs for one number.
-                nak_backoff_interval_us: u64 = 10_000, range 1..=10_000_000;
+                /// Wait between NAKs for one number; if it is not set, twice `ignore_interval_us`, and 10,000 at least.
+                nak_backoff_interval_us: Option<u64> = None, range 1..=10_000_000;
                 /// A number that has not come so long after it was missed is given up and becomes loss. While the
                 /// source is silent, as one that is stopped, it has up to four times as long.
                 nak_generation_interval_us: u64 = 1_000_000, range 1..=100_000_000;
@@ -54,6 +54,27 @@ macro_rules! reliable_section {
         }
 
         impl $name {
+            /// Wait between NAKs for one number, microseconds: as it is set, else such that the NAK for a retransmission
+            /// that was lost too does not fall into the ignore interval.
+            #[must_use]
+            pub fn nak_backoff_us(&self) -> u64 {
+                let derived = self.ignore_interval_us.saturating_mul(2);
+                self.nak_backoff_interval_us.unwrap_or(derived.max($crate::config::reliable::NAK_BACKOFF_US))
+            }
+
+            /// What follows from `ignore_interval_us` beyond the defaults, told for the section of that name.
+            pub(super) fn derived(&self, section: &str) -> Option<String> {
+                let (ignore, backoff) = (self.ignore_interval_us, self.nak_backoff_us());
+                let is_derived = self.nak_backoff_interval_us.is_none()
+                    && backoff > $crate::config::reliable::NAK_BACKOFF_US;
+                is_derived.then(|| {
+                    format!(
+                        "messaging.{section}.nak_backoff_interval_us is not set: {backoff}, twice ignore_interval_us, which \
+                         is {ignore}. Receivers of these sources need it too"
+                    )
+                })
+            }
+
             /// What a source goes by.
             pub(super) fn session_source(&self, all: &crate::MessagingConfig) -> lbt::config::SourceConfig {
                 let us = std::time::Duration::from_micros;
@@ -84,7 +105,7 @@ macro_rules! reliable_section {
                 nak_law: lbt::config::NakLaw,
             ) -> lbt::config::ReceiverConfig {
                 let us = std::time::Duration::from_micros;
-                let backoff = us(self.nak_backoff_interval_us);
+                let backoff = us(self.nak_backoff_us());
                 lbt::config::ReceiverConfig {
                     nak_initial_backoff_interval: us(self.nak_initial_backoff_interval_us),
                     nak_backoff_interval: backoff,
@@ -103,6 +124,9 @@ macro_rules! reliable_section {
 
 pub(super) use reliable_section;
 
+/// Least wait between NAKs for one number that is not set: ten times a long round trip of a local network.
+pub(super) const NAK_BACKOFF_US: u64 = 10_000;
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -118,6 +142,37 @@ mod tests {
         assert_eq!(config.receiver(), ReceiverConfig::default());
         assert_eq!(config.lbtru_source(), LbtruSourceConfig::default());
         assert_eq!(config.lbtru_receiver(), LbtruReceiverConfig::default());
+    }
+
+    #[test]
+    fn a_backoff_that_is_not_set_leaves_room_for_the_ignore_interval() {
+        for (settings, backoff_ms, is_told) in [
+            (&[][..], 10, false),
+            (&["lbtrm.ignore_interval_us=1000"], 10, false),
+            (&["lbtrm.ignore_interval_us=15000"], 30, true),
+            (&["lbtrm.ignore_interval_us=15000", "lbtrm.nak_backoff_interval_us=40000"], 40, false),
+        ] {
+            let config = MessagingConfig::load(None, settings).expect("they go together");
+            assert_eq!(
+                config.receiver().nak_backoff_interval,
+                Duration::from_millis(backoff_ms),
+                "{settings:?}"
+            );
+            assert_eq!(config.lbtru_receiver(), LbtruReceiverConfig::default(), "it has its own");
+            let told = config.derived();
+            assert_eq!(told.len(), usize::from(is_told), "{told:?}");
+            assert!(
+                told.iter()
+                    .all(|text| text.contains("lbtrm.nak_backoff_interval_us") && text.contains("30000"))
+            );
+        }
+        let close = ["lbtrm.ignore_interval_us=15000", "lbtrm.nak_backoff_interval_us=20000"];
+        let faults =
+            MessagingConfig::load(None, close).expect_err("more than half of what is set").to_string();
+        assert!(faults.contains("lbtrm.nak_backoff_interval_us = 20000"), "{faults}");
+        let long =
+            MessagingConfig::load(None, ["lbtrm.ignore_interval_us=500000"]).expect_err("LBM's default");
+        assert!(long.to_string().contains("nak_generation_interval_us"), "{long}");
     }
 
     #[test]

@@ -155,7 +155,7 @@ impl Context {
 
     fn patience(&self) -> Patience {
         let generation = self.base.config.lbtrm.nak_generation_interval_us;
-        let quiet = self.base.config.lbtrm.nak_backoff_interval_us.saturating_mul(10).max(generation / 4);
+        let quiet = self.base.config.lbtrm.nak_backoff_us().saturating_mul(10).max(generation / 4);
         let repair = generation / 2;
         let us = Duration::from_micros;
         Patience { quiet: us(quiet), repair: us(repair.max(quiet)), remind: us((quiet / 5).max(1_000)) }
