@@ -6,6 +6,7 @@ mod counters;
 mod daemons;
 mod feed;
 mod ledger;
+mod testtools;
 mod topic;
 mod trace;
 
@@ -35,6 +36,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
             bench::BenchError::Output(error) => Failure::Output(error),
             other => Failure::Run(other.to_string()),
         }),
+        Command::Testclient(args) => testtools::client(&args),
+        Command::Testserver(args) => testtools::server(&args),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),
