@@ -116,6 +116,20 @@ impl Core {
 }
 
 impl Client {
+    /// A connection that has said nothing yet; `plan` says which of its updates are timed.
+    pub(super) fn new(plan: StampPlan) -> Client {
+        Client {
+            has_login: false,
+            is_paused: false,
+            open: Vec::new(),
+            places: HashMap::new(),
+            turn: 0,
+            updates: 0,
+            images: VecDeque::new(),
+            plan,
+        }
+    }
+
     /// Ends a stream; whether there was one.
     pub(super) fn close(&mut self, stream_id: i32) -> bool {
         self.images.retain(|image| image.stream_id != stream_id);
@@ -164,17 +178,8 @@ impl PortService<Rssl> for Core {
         _: &mut Outbox,
     ) {
         self.counts.connections += 1;
-        let client = Client {
-            has_login: false,
-            is_paused: false,
-            open: Vec::new(),
-            places: HashMap::new(),
-            turn: 0,
-            updates: 0,
-            images: VecDeque::new(),
-            plan: StampPlan::new(self.stamps, self.rate, clock::seed()),
-        };
-        self.clients.insert(connection, client);
+        let plan = StampPlan::new(self.stamps, self.rate, clock::seed());
+        self.clients.insert(connection, Client::new(plan));
     }
 
     fn on_message(

@@ -12,6 +12,8 @@ mod publisher;
 mod report;
 mod requests;
 mod templates;
+#[cfg(test)]
+mod tests;
 
 pub use args::TestServerArgs;
 pub use counts::ServerCounts;
