@@ -44,9 +44,8 @@ fn say(core: &mut Core, outbox: &mut Outbox, message: &[u8]) -> bool {
 
 /// What consumers send, in a good order.
 fn session() -> Vec<Vec<u8>> {
-    let item = |id, name: &'static [u8]| {
-        ItemRequest::streaming(Domain::MARKET_PRICE, id, ItemKey::new(1, name))
-    };
+    let item =
+        |id, name: &'static [u8]| ItemRequest::streaming(Domain::MARKET_PRICE, id, ItemKey::new(1, name));
     let batch = ItemRequest {
         target: Target::Items { common: ItemKey::new(1, b""), names: vec![b"B", b"C", b"D"] },
         view: Some(View::Fields([22, 25].into())),

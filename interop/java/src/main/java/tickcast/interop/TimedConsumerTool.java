@@ -46,6 +46,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
     private long maxNs;
     private long stampCount;
     private long ofTheFuture;
+    private long stampsBeforeImages;
     private final List<Object> stamps = new ArrayList<>();
 
     TimedConsumerTool(Arguments a) throws UsageError {
@@ -105,7 +106,8 @@ final class TimedConsumerTool implements OmmConsumerClient {
         Json.lastLine("result", "status", reason == null ? "OK" : "FAIL", "reason", reason, "images", images,
                 "updates", updates, "fields", fields, "errors", errors, "latencies", stampCount, "of_the_future",
                 ofTheFuture, "mean_ns", stampCount == 0 ? 0 : sumNs / stampCount, "min_ns",
-                stampCount == 0 ? 0 : minNs, "max_ns", maxNs, "stamps", stamps);
+                stampCount == 0 ? 0 : minNs, "max_ns", maxNs, "stamps_before_images",
+                stampsBeforeImages, "stamps", stamps);
         return reason == null ? 0 : 1;
     }
 
@@ -144,6 +146,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
     public void onRefreshMsg(RefreshMsg m, OmmConsumerEvent event) {
         images += m.complete() ? 1 : 0;
         closed += m.state().streamState() >= StreamState.CLOSED_RECOVER ? 1 : 0;
+        stampsBeforeImages = images <= itemCount ? stamps.size() : stampsBeforeImages;
         decode(m.payload());
     }
 
