@@ -85,6 +85,13 @@ pub(crate) fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
+/// Runs the thread on a CPU, if one is named.
+pub(crate) fn pin(cpu: Option<usize>) -> Result<(), TestToolError> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    net::affinity::pin_to_cpu(cpu)
+        .map_err(|error| TestToolError::Usage(format!("CPU {cpu} cannot be had: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,10 +46,10 @@
 //!
 //! Both ends are judged against programs on the EMA library in `interop/system/test_testtools.py`.
 
-mod client_report;
 mod command;
 pub mod dictionary;
 pub mod item_list;
+mod lines;
 pub mod messages;
 pub mod stamp_clock;
 pub mod statistics;

@@ -5,7 +5,7 @@ mod values;
 
 use std::path::Path;
 
-use rwf::{Dictionary, EncodeError, Writer};
+use rwf::{DataType, Dictionary, EncodeError, FieldList, Value, Writer};
 
 use crate::xml::FileFault;
 
@@ -36,7 +36,7 @@ pub struct FieldContent {
     /// The id.
     pub id: i16,
     /// Its type, which must be the dictionary's.
-    pub data_type: rwf::DataType,
+    pub data_type: DataType,
     /// The encoded value; empty for a blank.
     pub content: Box<[u8]>,
     /// Where it stands in its file.
@@ -148,9 +148,22 @@ impl MessageSet {
     }
 }
 
+/// The time stamp of a field in a payload, if it has one.
+pub(crate) fn stamp_in(container_type: DataType, payload: &[u8], id: i16) -> Option<u64> {
+    if container_type != DataType::FIELD_LIST {
+        return None;
+    }
+    let list = FieldList::parse(payload).ok()?;
+    let field = list.entries().map_while(Result::ok).find(|entry| entry.id == id)?;
+    match Value::decode(DataType::UINT, field.content) {
+        Ok(Value::UInt(stamp)) => Some(stamp),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rwf::{DataType, Domain, UpdateMsg, encode_to_vec};
+    use rwf::{Domain, UpdateMsg, encode_to_vec};
 
     use super::*;
     use crate::dictionary;

@@ -59,7 +59,7 @@ pub struct TestClientArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub batch: u32,
     /// Asks for these fields alone, by number.
-    #[arg(long, value_name = "ID,ID", value_delimiter = ',')]
+    #[arg(long, value_name = "ID,ID", value_delimiter = ',', allow_negative_numbers = true)]
     pub view: Vec<i16>,
     /// Posts a second on each connection, in steady state.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
@@ -94,8 +94,8 @@ pub struct TestClientArgs {
     /// Leaves out the first part of steady state, in which caches are filled and the rate settles.
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=3_600_000))]
     pub delay_steady_state: u32,
-    /// What is decoded of updates: every field by the dictionary, the time stamps, or nothing.
-    #[arg(long, value_enum, default_value_t = Decode::All)]
+    /// What is decoded of updates: every field by the dictionary (all), the time stamps (stamps), or nothing (none).
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Decode::All, hide_possible_values = true)]
     pub decode: Decode,
     /// Keeps the image of each item, with all updates merged.
     #[arg(long)]

@@ -18,11 +18,10 @@ use super::args::TestClientArgs;
 use super::counts::{ClientCounts, IntervalCounts};
 use super::session::{Item, Session};
 use crate::TestToolError;
-use crate::command::duration;
+use crate::command::{duration, pin};
 use crate::item_list::ListedItem;
 use crate::messages::{MessageSet, Stamp, TIM_TRK_2, TIM_TRK_3};
 use crate::stamp_clock::StampUnit;
-use crate::testserver::pin;
 use crate::ticks::{Rate, StampPlan, Ticks};
 
 /// What all connections share.
@@ -88,16 +87,23 @@ struct Mix {
     ticks: Option<Ticks>,
     /// Most of them.
     max: u64,
-    /// Whose turn it is.
+    /// Places of the items that take such messages.
+    places: Vec<usize>,
+    /// Whose turn it is among them.
     turn: usize,
     sent: u64,
 }
 
 impl Mix {
-    fn new(per_second: u32, stamps: crate::ticks::StampRate, args: &TestClientArgs, max: Option<u64>) -> Mix {
+    fn new(
+        (per_second, stamps): (u32, crate::ticks::StampRate),
+        args: &TestClientArgs,
+        max: Option<u64>,
+        places: Vec<usize>,
+    ) -> Mix {
         let rate = Rate { per_second, ticks_per_second: args.tick_rate };
         let plan = StampPlan::new(stamps, rate, clock::seed());
-        Mix { rate, plan, ticks: None, max: max.unwrap_or(u64::MAX), turn: 0, sent: 0 }
+        Mix { rate, plan, ticks: None, max: max.unwrap_or(u64::MAX), places, turn: 0, sent: 0 }
     }
 
     fn is_over(&self) -> bool {
@@ -122,12 +128,14 @@ impl Connection {
         let count = listed.len();
         let mut names = Vec::with_capacity(count);
         let mut items = Vec::with_capacity(count);
+        let (mut posting, mut talking) = (Vec::new(), Vec::new());
         for (place, item) in listed.into_iter().enumerate() {
             // Spread over the list: of 10 %, each tenth.
             let share = |place: usize| place as u64 * u64::from(args.snapshots) / 100;
             let is_snapshot = item.snapshot || share(place + 1) > share(place);
-            let (posts, generics) = (item.post && !is_snapshot, item.generic && !is_snapshot);
-            items.push(Item { handle: None, is_snapshot, posts, generics, is_settled: false });
+            posting.extend((item.post && !is_snapshot).then_some(place));
+            talking.extend((item.generic && !is_snapshot).then_some(place));
+            items.push(Item { handle: None, is_snapshot, is_settled: false });
             names.push(item.name);
         }
         let mut session = Session::new(items, &args.service, args.decode, StampUnit::of(args.nanoseconds));
@@ -148,8 +156,8 @@ impl Connection {
             next_item: 0,
             requests,
             request_ticks: None,
-            posts: Mix::new(args.post_rate, args.post_latency_rate, args, args.posts),
-            generics: Mix::new(args.generic_rate, args.generic_latency_rate, args, args.generics),
+            posts: Mix::new((args.post_rate, args.post_latency_rate), args, args.posts, posting),
+            generics: Mix::new((args.generic_rate, args.generic_latency_rate), args, args.generics, talking),
             is_steady_told: false,
             updates_told: 0,
             goals: Goals::default(),
@@ -302,18 +310,17 @@ impl Connection {
 
     /// Sends one message on the stream whose turn it is. Whether there was room, and a stream.
     fn send_one(&mut self, kind: Kind, is_timed: bool) -> Result<bool, TestToolError> {
-        let takes = |item: &Item| match kind {
-            Kind::Post => item.posts,
-            Kind::Generic => item.generics,
+        let mix = match kind {
+            Kind::Post => &self.posts,
+            Kind::Generic => &self.generics,
         };
-        let (count, turn) = (self.session.items.len(), self.mix(kind).turn);
-        let found = (0..count).map(|step| (turn + step) % count).find_map(|place| {
-            let item = &self.session.items[place];
-            item.handle.filter(|_| takes(item)).map(|handle| (place, handle))
-        });
-        let Some((place, handle)) = found else { return Ok(false) };
+        let (count, turn) = (mix.places.len(), mix.turn);
+        let found = (0..count)
+            .map(|step| (turn + step) % count)
+            .find_map(|at| self.session.items[mix.places[at]].handle.map(|handle| (at, handle)));
+        let Some((at, handle)) = found else { return Ok(false) };
         let number = self.mix(kind).sent;
-        self.mix(kind).turn = place + 1;
+        self.mix(kind).turn = at + 1;
         let time = self.session.unit.now();
         let sent = match kind {
             Kind::Post => self.post(handle, number, is_timed.then_some(Stamp { id: TIM_TRK_2, time })),

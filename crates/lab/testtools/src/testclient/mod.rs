@@ -3,6 +3,7 @@
 mod args;
 mod connection;
 mod counts;
+mod report;
 mod session;
 
 pub use args::{Decode, TestClientArgs};
@@ -19,8 +20,8 @@ use net::clock;
 use units::Nanos;
 
 use self::connection::{Connection, Ended, Shared, Told};
+use self::report::ClientReport;
 use crate::TestToolError;
-use crate::client_report::ClientReport;
 use crate::command::duration;
 use crate::dictionary;
 use crate::item_list::{ListedItem, read_items};

@@ -13,7 +13,7 @@ use units::Nanos;
 
 use super::args::Decode;
 use super::counts::{ClientCounts, IntervalCounts};
-use crate::messages::{STAMPS, TIM_TRK_1, TIM_TRK_2, TIM_TRK_3};
+use crate::messages::{STAMPS, TIM_TRK_1, TIM_TRK_2, TIM_TRK_3, stamp_in};
 use crate::stamp_clock::StampUnit;
 
 /// An item of a connection.
@@ -22,8 +22,6 @@ pub(super) struct Item {
     /// Once it has been asked for, and until it has ended.
     pub(super) handle: Option<ItemHandle>,
     pub(super) is_snapshot: bool,
-    pub(super) posts: bool,
-    pub(super) generics: bool,
     /// It has had its image, or never will.
     pub(super) is_settled: bool,
 }
@@ -279,7 +277,7 @@ impl Session {
         self.interval.generics_returned += 1;
         self.counts.generics_returned += 1;
         let (container_type, payload) = event.payload();
-        let Some(stamp) = crate::testserver::stamp_in(container_type, payload, TIM_TRK_3) else { return };
+        let Some(stamp) = stamp_in(container_type, payload, TIM_TRK_3) else { return };
         match self.unit.since(stamp, clock::monotonic()) {
             Some(age) => {
                 self.interval.latency[2].record(age);

@@ -45,8 +45,10 @@ pub(super) struct Client {
     pub(super) has_login: bool,
     /// All its items are paused.
     pub(super) is_paused: bool,
-    /// Its streams that get updates, in no order; each has its turn.
+    /// Its streams: first those that get updates now, each of which has its turn.
     pub(super) open: Vec<Open>,
+    /// How many of them get updates now.
+    pub(super) live: usize,
     /// Where each stream stands among them.
     pub(super) places: HashMap<i32, usize>,
     /// Whose turn it is.
@@ -111,7 +113,7 @@ impl Core {
     pub(super) fn has_ticks(&self) -> bool {
         let max = self.updates_max;
         self.rate.per_second > 0
-            && self.clients.values().any(|client| !client.open.is_empty() && client.updates < max)
+            && self.clients.values().any(|client| client.live > 0 && client.updates < max)
     }
 }
 
@@ -122,6 +124,7 @@ impl Client {
             has_login: false,
             is_paused: false,
             open: Vec::new(),
+            live: 0,
             places: HashMap::new(),
             turn: 0,
             updates: 0,
@@ -130,21 +133,45 @@ impl Client {
         }
     }
 
+    /// A new stream, which waits for its image.
+    pub(super) fn add(&mut self, stream: Open) {
+        self.places.insert(stream.stream_id, self.open.len());
+        self.open.push(stream);
+    }
+
     /// Ends a stream; whether there was one.
     pub(super) fn close(&mut self, stream_id: i32) -> bool {
-        self.images.retain(|image| image.stream_id != stream_id);
-        let Some(place) = self.places.remove(&stream_id) else { return false };
-        self.open.swap_remove(place);
-        if let Some(moved) = self.open.get(place) {
-            self.places.insert(moved.stream_id, place);
+        if !self.change(stream_id, |stream| stream.is_paused = true) {
+            return false;
+        }
+        let last = self.open.len() - 1;
+        let place = self.places[&stream_id];
+        self.swap(place, last);
+        self.open.pop();
+        self.places.remove(&stream_id).is_some()
+    }
+
+    /// Changes a stream, and puts it where it then belongs; whether there is such a stream.
+    pub(super) fn change(&mut self, stream_id: i32, change: impl FnOnce(&mut Open)) -> bool {
+        let Some(&place) = self.places.get(&stream_id) else { return false };
+        let stream = &mut self.open[place];
+        change(stream);
+        let is_live = !stream.waits && !stream.is_paused;
+        if is_live && place >= self.live {
+            self.swap(place, self.live);
+            self.live += 1;
+        } else if !is_live && place < self.live {
+            self.live -= 1;
+            self.swap(place, self.live);
         }
         true
     }
 
-    /// An open stream.
-    pub(super) fn stream(&mut self, stream_id: i32) -> Option<&mut Open> {
-        let place = *self.places.get(&stream_id)?;
-        self.open.get_mut(place)
+    fn swap(&mut self, a: usize, b: usize) {
+        self.open.swap(a, b);
+        for place in [a, b] {
+            self.places.insert(self.open[place].stream_id, place);
+        }
     }
 }
 

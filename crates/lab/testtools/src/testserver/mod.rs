@@ -30,13 +30,10 @@ use units::Nanos;
 use self::core::Core;
 use self::report::Reports;
 use crate::TestToolError;
-use crate::command::duration;
+use crate::command::{duration, pin};
 use crate::dictionary;
 use crate::messages::MessageSet;
 use crate::ticks::{TICKS_MAX, Ticks};
-
-pub(crate) use report::{line, range_json};
-pub(crate) use requests::stamp_in;
 
 /// The listener's tokens.
 const SPACE: u32 = 1;
@@ -204,11 +201,4 @@ impl TestServer {
         }
         Ok(())
     }
-}
-
-/// Runs the thread on a CPU, if one is named.
-pub(crate) fn pin(cpu: Option<usize>) -> Result<(), TestToolError> {
-    let Some(cpu) = cpu else { return Ok(()) };
-    net::affinity::pin_to_cpu(cpu)
-        .map_err(|error| TestToolError::Usage(format!("CPU {cpu} cannot be had: {error}")))
 }

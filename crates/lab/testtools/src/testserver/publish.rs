@@ -17,7 +17,7 @@ impl Core {
         let on_tick = self.rate.on(tick);
         let bytes_max = self.templates.update_bytes_max;
         for (connection, client) in &mut self.clients {
-            if client.open.is_empty() || client.is_paused {
+            if client.live == 0 || client.is_paused {
                 continue;
             }
             let left = self.updates_max - client.updates;
@@ -29,10 +29,7 @@ impl Core {
             client.updates += u64::from(sent.updates);
             self.counts.updates += u64::from(sent.updates);
             self.counts.stamped += u64::from(sent.stamped);
-            // Streams that wait for their images, or rest, are no reason to call anything dropped.
-            if fit < count && sent.updates == fit {
-                self.counts.dropped += u64::from(count - fit);
-            }
+            self.counts.dropped += u64::from(count - fit);
         }
     }
 
@@ -45,10 +42,10 @@ impl Core {
                 let waits = depth_bytes(listener, *connection) > self.output_bytes / 2;
                 let Some(image) = (!waits).then(|| client.images.pop_front()).flatten() else { break };
                 any = true;
-                self.counts.images += 1;
-                send_image(*connection, &image, &self.templates, listener.outbox());
-                if let Some(stream) = client.stream(image.stream_id) {
-                    stream.waits = false;
+                // One that was closed meanwhile gets none.
+                if client.change(image.stream_id, |stream| stream.waits = false) || image.is_snapshot {
+                    self.counts.images += 1;
+                    send_image(*connection, &image, &self.templates, listener.outbox());
                 }
             }
         }
@@ -78,18 +75,12 @@ fn burst(
 ) -> Sent {
     let timed = client.plan.next(count);
     let mut sent = Sent { updates: 0, stamped: 0 };
-    let mut passed = 0;
-    while sent.updates < count && passed < client.open.len() {
-        if client.turn >= client.open.len() {
+    while sent.updates < count && client.live > 0 {
+        if client.turn >= client.live {
             client.turn = 0;
         }
         let stream = &mut client.open[client.turn];
         client.turn += 1;
-        if stream.waits || stream.is_paused {
-            passed += 1;
-            continue;
-        }
-        passed = 0;
         // The stamp is taken before the message is made.
         let stamp = timed.includes(sent.updates).then(|| Stamp { id: TIM_TRK_1, time: unit.now() });
         let (message, has_stamp) = templates.stage(stream.shape, stream.updates, stamp, outbox);

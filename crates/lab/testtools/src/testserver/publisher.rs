@@ -14,12 +14,12 @@ use rwf::{DataType, Dictionary, Msg, NakCode, PostMsg};
 use units::Nanos;
 
 use super::report::Reports;
-use super::{ServerCounts, TURN, TestServerArgs, pin, stamp_in};
+use super::{ServerCounts, TURN, TestServerArgs};
 use crate::TestToolError;
-use crate::command::duration;
+use crate::command::{duration, pin};
 use crate::dictionary;
 use crate::item_list::{ListedItem, read_items};
-use crate::messages::{MessageSet, Stamp, TIM_TRK_1, TIM_TRK_3};
+use crate::messages::{MessageSet, Stamp, TIM_TRK_1, TIM_TRK_3, stamp_in};
 use crate::stamp_clock::StampUnit;
 use crate::ticks::{Rate, StampPlan, Ticks};
 

@@ -9,6 +9,7 @@ use units::Nanos;
 use super::{ServerCounts, TestServerArgs};
 use crate::TestToolError;
 use crate::command::duration;
+use crate::lines::{line, moments, range_json, usage};
 use crate::usage::{Usage, UsageWatch};
 
 /// Reports of a run.
@@ -153,17 +154,7 @@ impl Reports {
             line(out, &format!("  {what}: {count}"))?;
         }
         let latency = &counts.generic_latency.moments;
-        crate::client_report::moments(out, "GenMsg latency", latency)?;
-        crate::client_report::usage(out, self.usage.count(), cpu, memory)
+        moments(out, "GenMsg latency", latency)?;
+        usage(out, self.usage.count(), cpu, memory)
     }
-}
-
-/// (greatest, least, mean) as an object.
-pub(crate) fn range_json((max, min, mean): (f64, f64, f64)) -> serde_json::Value {
-    json!({ "max": max, "min": min, "mean": mean })
-}
-
-/// Writes a line; it is seen at once.
-pub(crate) fn line(out: &mut dyn Write, text: &str) -> Result<(), TestToolError> {
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(TestToolError::Output)
 }

@@ -10,16 +10,13 @@ use rdm::item::{ItemClose, ItemRequest, Target, View};
 use rdm::login::{BatchSupport, Features, LoginMsg, LoginRefresh, LoginStatus, Role};
 use rdm::post::{self, Post, PostTarget};
 use rdm::{RdmError, Reply, ToVec};
-use rwf::{
-    CloseMsg, DataType, FieldList, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode, StatusMsg,
-    UpdateMsg, Value,
-};
+use rwf::{CloseMsg, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode, StatusMsg, UpdateMsg};
 use server::rssl::send;
 use server::{ConnectionId, Outbox};
 
 use super::core::{Core, Open, WantedImage, not_open};
 use super::templates::{ShapeId, WHOLE};
-use crate::messages::TIM_TRK_3;
+use crate::messages::{TIM_TRK_3, stamp_in};
 
 /// Login, directory, dictionary.
 impl Core {
@@ -167,9 +164,8 @@ impl Core {
             return self.refuse(connection, &answer, outbox);
         }
         if request.streaming {
-            client.places.insert(request.stream_id, client.open.len());
             let (stream_id, is_paused) = (request.stream_id, request.pause);
-            client.open.push(Open { stream_id, shape, updates: 0, waits: true, is_paused });
+            client.add(Open { stream_id, shape, updates: 0, waits: true, is_paused });
         }
         client.images.push_back(WantedImage {
             stream_id: request.stream_id,
@@ -189,12 +185,13 @@ impl Core {
         let open_limit = self.open_limit;
         let Some(client) = self.clients.get_mut(&connection) else { return };
         let waiting = client.images.len();
-        let Some(stream) = client.stream(stream_id) else { return };
-        stream.is_paused = request.pause;
-        if request.view.is_some() || !request.no_refresh {
-            stream.shape = shape;
-        }
-        if !request.no_refresh && waiting < open_limit {
+        let is_known = client.change(stream_id, |stream| {
+            stream.is_paused = request.pause;
+            if request.view.is_some() || !request.no_refresh {
+                stream.shape = shape;
+            }
+        });
+        if is_known && !request.no_refresh && waiting < open_limit {
             let (name, private_stream) = (name.into(), request.private_stream);
             client.images.push_back(WantedImage {
                 stream_id,
@@ -307,18 +304,5 @@ impl Core {
             self.counts.generics_answered += 1;
             send(outbox, connection, &bytes);
         }
-    }
-}
-
-/// The time stamp of a field in a payload, if it has one.
-pub(crate) fn stamp_in(container_type: DataType, payload: &[u8], id: i16) -> Option<u64> {
-    if container_type != DataType::FIELD_LIST {
-        return None;
-    }
-    let list = FieldList::parse(payload).ok()?;
-    let field = list.entries().map_while(Result::ok).find(|entry| entry.id == id)?;
-    match Value::decode(DataType::UINT, field.content) {
-        Ok(Value::UInt(stamp)) => Some(stamp),
-        _ => None,
     }
 }

@@ -11,7 +11,7 @@ use server::rssl::Rssl;
 use server::{ConnectionId, Outbox, Service};
 use units::Rng;
 
-use super::core::{Client, Core};
+use super::core::{Client, Core, Open};
 use super::{TestServerArgs, templates};
 use crate::dictionary;
 use crate::messages::MessageSet;
@@ -74,6 +74,41 @@ fn session() -> Vec<Vec<u8>> {
     messages.into_iter().map(|message| message.expect("legal")).collect()
 }
 
+/// Each stream is where it is said to be, those that get updates first.
+fn assert_is_in_order(client: &Client) {
+    assert_eq!(client.open.len(), client.places.len());
+    for (at, open) in client.open.iter().enumerate() {
+        assert_eq!(client.places[&open.stream_id], at);
+        assert_eq!(!open.waits && !open.is_paused, at < client.live);
+    }
+}
+
+#[test]
+fn streams_that_get_updates_stand_before_the_others_whatever_happens_to_them() {
+    testkit::for_each_seed!(0..50, |seed| {
+        let (mut core, _) = core(&[]);
+        let client = core.clients.get_mut(&CONNECTION).expect("it is there");
+        let mut rng = Rng::new(seed);
+        for _ in 0..200 {
+            let stream_id = rng.below(20) as i32;
+            match rng.below(5) {
+                0 if !client.places.contains_key(&stream_id) => {
+                    let shape = templates::WHOLE;
+                    client.add(Open { stream_id, shape, updates: 0, waits: true, is_paused: false });
+                }
+                1 => {
+                    let was_there = client.places.contains_key(&stream_id);
+                    assert_eq!(client.close(stream_id), was_there);
+                }
+                2 => _ = client.change(stream_id, |stream| stream.waits = false),
+                3 => _ = client.change(stream_id, |stream| stream.is_paused = true),
+                _ => _ = client.change(stream_id, |stream| stream.is_paused = false),
+            }
+            assert_is_in_order(client);
+        }
+    });
+}
+
 #[test]
 fn a_session_is_served_and_counted() {
     let (mut core, mut outbox) = core(&[]);
@@ -85,7 +120,7 @@ fn a_session_is_served_and_counted() {
     assert_eq!((counts.posts, counts.posts_reflected, counts.generics, counts.closes), (1, 1, 1, 1));
     let client = &core.clients[&CONNECTION];
     assert_eq!((client.open.len(), client.places.len()), (3, 3));
-    assert!(client.open.iter().enumerate().all(|(at, open)| client.places[&open.stream_id] == at));
+    assert_is_in_order(client);
     let whole = client.open.iter().filter(|open| open.shape == templates::WHOLE).count();
     assert_eq!(whole, 1, "those of the batch have a view");
 }
@@ -123,6 +158,6 @@ fn any_message_of_a_consumer_is_borne() {
         }
         let client = &core.clients[&CONNECTION];
         assert!(client.open.len() <= 50 && client.images.len() <= 51);
-        assert_eq!(client.open.len(), client.places.len());
+        assert_is_in_order(client);
     });
 }

@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde_json::json;
 use units::Nanos;
 
+use super::{ClientCounts, ClientOutcome, IntervalCounts, TestClientArgs};
 use crate::TestToolError;
 use crate::command::duration;
-use crate::statistics::{LatencyStatistics, Moments};
-use crate::testclient::{ClientCounts, ClientOutcome, IntervalCounts, TestClientArgs};
-use crate::testserver::{line, range_json};
+use crate::lines::{latency, line, moments_json, range_json, usage};
+
 use crate::usage::UsageWatch;
 
 /// Reports of a run.
-pub(crate) struct ClientReport {
+pub(super) struct ClientReport {
     is_json: bool,
     what: String,
     item_count: Option<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct ClientReport {
 }
 
 impl ClientReport {
-    pub(crate) fn new(args: &TestClientArgs, start: Nanos) -> ClientReport {
+    pub(super) fn new(args: &TestClientArgs, start: Nanos) -> ClientReport {
         ClientReport {
             is_json: args.json,
             what: format!("{} service {}, {} connections", args.host, args.service, args.connections),
@@ -40,7 +40,7 @@ impl ClientReport {
     }
 
     /// What is about to be done.
-    pub(crate) fn begin(&self, out: &mut dyn Write) -> Result<(), TestToolError> {
+    pub(super) fn begin(&self, out: &mut dyn Write) -> Result<(), TestToolError> {
         if self.is_json {
             return line(out, &json!({ "ev": "start", "what": self.what }).to_string());
         }
@@ -49,7 +49,7 @@ impl ClientReport {
     }
 
     /// All images have come.
-    pub(crate) fn images(&self, out: &mut dyn Write) -> Result<(), TestToolError> {
+    pub(super) fn images(&self, out: &mut dyn Write) -> Result<(), TestToolError> {
         let seconds = net::clock::monotonic().since(self.start).as_secs_f64();
         if self.is_json {
             return line(out, &json!({ "ev": "steady", "seconds": seconds }).to_string());
@@ -58,7 +58,7 @@ impl ClientReport {
     }
 
     /// An interval of all connections.
-    pub(crate) fn interval(
+    pub(super) fn interval(
         &mut self,
         number: u64,
         counts: &IntervalCounts,
@@ -120,7 +120,7 @@ impl ClientReport {
     }
 
     /// What the run came to.
-    pub(crate) fn end(
+    pub(super) fn end(
         &mut self,
         now: Nanos,
         outcome: &ClientOutcome,
@@ -274,61 +274,4 @@ fn times_json(counts: &ClientCounts, now: Nanos) -> (serde_json::Value, serde_js
         }),
         json!({ "seconds": times.steady_s, "update_rate": times.steady_rate, "reached": is_complete }),
     )
-}
-
-fn moments_json(moments: &Moments) -> serde_json::Value {
-    json!({
-        "count": moments.count,
-        "mean_ns": moments.mean_ns().round() as u64,
-        "stddev_ns": moments.deviation_ns().round() as u64,
-        "min_ns": moments.min_ns,
-        "max_ns": moments.max_ns,
-    })
-}
-
-/// The lines of a latency with its percentiles, or that there is none.
-fn latency(
-    out: &mut dyn Write,
-    what: &str,
-    latency: &LatencyStatistics,
-    none: &str,
-) -> Result<(), TestToolError> {
-    if latency.moments.count == 0 {
-        return line(out, &format!("  {none}"));
-    }
-    moments(out, what, &latency.moments)?;
-    let [p50, p90, p99, p999] = latency.percentiles_ns().map(|ns| ns as f64 / 1e3);
-    line(out, &format!("  {what} percentiles 50/90/99/99.9 (usec): {p50:.1} {p90:.1} {p99:.1} {p999:.1}"))
-}
-
-/// The lines of a latency; none without one.
-pub(crate) fn moments(out: &mut dyn Write, what: &str, moments: &Moments) -> Result<(), TestToolError> {
-    if moments.count == 0 {
-        return Ok(());
-    }
-    for (part, ns) in [
-        ("avg", moments.mean_ns()),
-        ("std dev", moments.deviation_ns()),
-        ("max", moments.max_ns as f64),
-        ("min", moments.min_ns as f64),
-    ] {
-        line(out, &format!("  {what} {part} (usec): {:.1}", ns / 1e3))?;
-    }
-    line(out, &format!("  {what} samples: {}", moments.count))
-}
-
-/// The lines of processor time and memory: (greatest, least, mean) each.
-pub(crate) fn usage(
-    out: &mut dyn Write,
-    samples: usize,
-    cpu: (f64, f64, f64),
-    memory: (f64, f64, f64),
-) -> Result<(), TestToolError> {
-    line(out, &format!("  CPU/Memory samples: {samples}"))?;
-    for (what, (max, min, mean)) in [("CPU Usage {} (%)", cpu), ("Memory Usage {} (MB)", memory)] {
-        for (part, value) in [("max", max), ("min", min), ("avg", mean)] {
-            line(out, &format!("  {}: {value:.2}", what.replace("{}", part)))?;
-        }
-    }
-    Ok(())
 }
