@@ -10,7 +10,6 @@ use super::{ClientCounts, ClientOutcome, IntervalCounts, TestClientArgs};
 use crate::TestToolError;
 use crate::command::duration;
 use crate::lines::{latency, line, moments_json, range_json, usage};
-
 use crate::usage::UsageWatch;
 
 /// Reports of a run.

@@ -9,7 +9,7 @@ use net::clock;
 use rdm::Reply;
 use rdm::directory::{Directory, DirectoryLimits, Info, Service, ServiceState};
 use rssl::{CloseReason, Session};
-use rwf::{Dictionary, Domain, Msg, NakCode, Qos, StateCode};
+use rwf::{Dictionary, Domain, Msg, Qos, StateCode};
 use server::rssl::{Rssl, send};
 use server::{ConnectionId, Outbox, Service as PortService};
 use units::Nanos;
@@ -259,9 +259,4 @@ impl PortService<Rssl> for Core {
     fn is_logged_in(&self, connection: ConnectionId) -> bool {
         self.clients.get(&connection).is_some_and(|client| client.has_login)
     }
-}
-
-/// The code of a post that cannot be taken.
-pub(super) fn not_open() -> (NakCode, &'static str) {
-    (NakCode::NOT_OPEN, "the stream is not open")
 }

@@ -133,25 +133,25 @@ impl TestServer {
     pub fn run(mut self, stop: &AtomicBool, out: &mut dyn Write) -> Result<ServerCounts, TestToolError> {
         pin(self.args.cpu)?;
         // A tick that comes 50 us late is late.
-        net::clock::fine_timers()?;
-        let start = publish::now();
+        clock::fine_timers()?;
+        let start = clock::monotonic();
         let end = self.args.run_time.map_or(Nanos::NEVER, |seconds| start.after(duration(seconds)));
         let mut reports = Reports::new(&self.args, start);
         reports.ready(&format!("port {}", self.local_address()?.port()), out)?;
         let mut ticks = Ticks::new(start, self.args.tick_rate);
-        while !stop.load(Ordering::Acquire) && publish::now() < end {
+        while !stop.load(Ordering::Acquire) && clock::monotonic() < end {
             self.turn(&mut ticks)?;
             self.core.counts.late_ticks = ticks.late();
-            reports.look(publish::now(), &self.core.counts, out)?;
+            reports.look(clock::monotonic(), &self.core.counts, out)?;
         }
-        reports.end(publish::now(), &self.core.counts, out)?;
+        reports.end(clock::monotonic(), &self.core.counts, out)?;
         self.goodbye()?;
         Ok(self.core.counts)
     }
 
     /// One tick if it is due, then what sockets bring, then images while there is time, then a wait.
     fn turn(&mut self, ticks: &mut Ticks) -> Result<(), TestToolError> {
-        let now = publish::now();
+        let now = clock::monotonic();
         let has_ticks = self.core.has_ticks();
         if !has_ticks {
             ticks.skip_to(now);
@@ -161,11 +161,11 @@ impl TestServer {
         }
         self.serve(Duration::ZERO)?;
         let until = if has_ticks { ticks.next() } else { now.after(TURN) };
-        while publish::now() < until && self.core.images(self.args.image_burst, &mut self.listener) {
+        while clock::monotonic() < until && self.core.images(self.args.image_burst, &mut self.listener) {
             self.flush();
             self.serve(Duration::ZERO)?;
         }
-        let now = publish::now();
+        let now = clock::monotonic();
         if now < until && !self.args.spin {
             let wakeup = self.listener.next_wakeup().min(until).min(now.after(TURN));
             // Images that wait for room have it when a socket can be written to.
@@ -178,7 +178,7 @@ impl TestServer {
     fn serve(&mut self, timeout: Duration) -> Result<(), TestToolError> {
         self.ready.clear();
         self.ready.extend(self.poller.wait(Some(timeout))?);
-        let now = publish::now();
+        let now = clock::monotonic();
         for ready in self.ready.drain(..) {
             self.listener.on_ready(now, ready, &mut self.core);
         }
@@ -188,15 +188,15 @@ impl TestServer {
     }
 
     fn flush(&mut self) {
-        self.listener.flush(publish::now(), &mut self.core);
+        self.listener.flush(clock::monotonic(), &mut self.core);
         self.core.templates.on_flushed();
     }
 
     /// Ends all connections: what waits is written, within a second.
     fn goodbye(&mut self) -> Result<(), TestToolError> {
-        let until = publish::now().after(Duration::from_secs(1));
+        let until = clock::monotonic().after(Duration::from_secs(1));
         self.listener.end(until);
-        while !self.listener.has_ended() && publish::now() < until {
+        while !self.listener.has_ended() && clock::monotonic() < until {
             self.serve(Duration::from_millis(10))?;
         }
         Ok(())

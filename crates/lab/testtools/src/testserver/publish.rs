@@ -1,6 +1,5 @@
 //! What is sent: updates tick by tick, images in what is left of a tick.
 
-use net::clock;
 use rdm::ToVec;
 use rwf::{DataState, DataType, Domain, Key, Qos, RefreshMsg, State, StreamState};
 use server::rssl::{RsslListener, send};
@@ -109,9 +108,4 @@ fn send_image(connection: ConnectionId, image: &WantedImage, templates: &Templat
     if let Ok(bytes) = refresh.to_vec() {
         send(outbox, connection, &bytes);
     }
-}
-
-/// Now, for those who publish.
-pub(super) fn now() -> units::Nanos {
-    clock::monotonic()
 }

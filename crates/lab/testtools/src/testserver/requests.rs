@@ -14,7 +14,7 @@ use rwf::{CloseMsg, GenericMsg, Msg, NakCode, PostMsg, RequestMsg, StateCode, St
 use server::rssl::send;
 use server::{ConnectionId, Outbox};
 
-use super::core::{Core, Open, WantedImage, not_open};
+use super::core::{Core, Open, WantedImage};
 use super::templates::{ShapeId, WHOLE};
 use crate::messages::{TIM_TRK_3, stamp_in};
 
@@ -259,7 +259,7 @@ impl Core {
     ) -> Result<(), (NakCode, &'static str)> {
         let client = self.clients.get(&connection);
         if !client.is_some_and(|client| client.places.contains_key(&stream_id)) {
-            return Err(not_open());
+            return Err((NakCode::NOT_OPEN, "the stream is not open"));
         }
         let (container_type, payload) = match &post.message {
             Some(Msg::Update(update)) => (update.container_type, update.payload),
