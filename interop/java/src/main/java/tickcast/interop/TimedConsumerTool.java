@@ -18,6 +18,7 @@ import com.refinitiv.ema.access.StatusMsg;
 import com.refinitiv.ema.access.UpdateMsg;
 import com.refinitiv.ema.rdm.EmaRdm;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 final class TimedConsumerTool implements OmmConsumerClient {
     private static final int TIM_TRK_1 = 3902;
     private static final long DISPATCH_US = 10_000;
+    private static final int AGES_MAX = 1_000_000;
 
     private final ConsumerOptions options;
     private final String service;
@@ -42,6 +44,8 @@ final class TimedConsumerTool implements OmmConsumerClient {
     private long errors;
     private long closed;
     private long sumNs;
+    /** Of the first ones, for the median. */
+    private final long[] agesNs = new long[AGES_MAX];
     private long minNs = Long.MAX_VALUE;
     private long maxNs;
     private long stampCount;
@@ -106,9 +110,16 @@ final class TimedConsumerTool implements OmmConsumerClient {
         Json.lastLine("result", "status", reason == null ? "OK" : "FAIL", "reason", reason, "images", images,
                 "updates", updates, "fields", fields, "errors", errors, "latencies", stampCount, "of_the_future",
                 ofTheFuture, "mean_ns", stampCount == 0 ? 0 : sumNs / stampCount, "min_ns",
-                stampCount == 0 ? 0 : minNs, "max_ns", maxNs, "stamps_before_images",
+                stampCount == 0 ? 0 : minNs, "max_ns", maxNs, "p50_ns", median(), "stamps_before_images",
                 stampsBeforeImages, "stamps", stamps);
         return reason == null ? 0 : 1;
+    }
+
+    private long median() {
+        int count = (int) Math.min(stampCount, AGES_MAX);
+        long[] sorted = Arrays.copyOf(agesNs, count);
+        Arrays.sort(sorted);
+        return count == 0 ? 0 : sorted[count / 2];
     }
 
     private void decode(Payload payload) {
@@ -132,6 +143,9 @@ final class TimedConsumerTool implements OmmConsumerClient {
         if (ageNs < 0) {
             ofTheFuture++;
             return;
+        }
+        if (stampCount < AGES_MAX) {
+            agesNs[(int) stampCount] = ageNs;
         }
         stampCount++;
         sumNs += ageNs;
