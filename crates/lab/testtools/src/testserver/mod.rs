@@ -1,4 +1,4 @@
-//! The provider of test data: an interactive one here, a non-interactive one in [`publisher`].
+//! The provider of test data: an interactive one here, a non-interactive one in module `publisher`.
 //!
 //! Each connection has its own updates, as the SDK's tools have it: nothing is shared between connections but the bytes
 //! of messages. That is why it stands on the port of crate `server` and not on the client library's interactive
