@@ -19,8 +19,9 @@ COUNTERS, CLI = (os.path.join(ROOT, 'docs', name) for name in ('counters.md', 'c
 SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?"(\w+)"[^)]*\) \{(.*?)\n    \}', re.DOTALL)
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = (
-    'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'ledger', 'trace',
-    'admin', 'admin drain', 'admin undrain', 'tune', 'tune check', 'tune explain', 'tune apply', 'tune undo', 'config',
+    'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'report', 'testclient', 'testserver',
+    'counters', 'top', 'ledger', 'trace', 'admin', 'admin drain', 'admin undrain', 'tune', 'tune check', 'tune explain',
+    'tune apply', 'tune undo', 'config',
     'bench')
 
 

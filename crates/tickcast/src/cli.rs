@@ -1,4 +1,6 @@
 use clap::{Parser, Subcommand};
+use testtools::testclient::TestClientArgs;
+use testtools::testserver::TestServerArgs;
 
 use crate::command::{
     AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs, TuneAction,
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Bench(bench::BenchArgs),
     /// Makes a page of recorded runs of `bench`: tables, charts, verdicts, published figures beside.
     Report(report::ReportArgs),
+    /// A consumer of test data for any RSSL server: counts, times, judges; the summary of the SDK's ConsPerf.
+    Testclient(TestClientArgs),
+    /// A provider of test data for any RSSL consumer or distribution server, at a rate: what ProvPerf and NIProvPerf do.
+    Testserver(TestServerArgs),
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.

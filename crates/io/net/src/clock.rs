@@ -24,6 +24,13 @@ pub fn thread_cpu() -> Nanos {
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
+/// CPU time that all threads of this process have used.
+#[must_use]
+pub fn process_cpu() -> Nanos {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
 /// The clock that timers go by.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {

@@ -6,6 +6,7 @@ mod counters;
 mod daemons;
 mod feed;
 mod ledger;
+mod testtools;
 mod topic;
 mod trace;
 mod tune;
@@ -51,6 +52,8 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
                 .try_for_each(|path| writeln!(std::io::stdout(), "{}", path.display()))
                 .map_err(Failure::Output)
         }
+        Command::Testclient(args) => testtools::client(&args),
+        Command::Testserver(args) => testtools::server(&args),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),

@@ -35,12 +35,16 @@ public final class Main {
                 return new NiProviderTool(new Arguments(rest, NiProviderTool.options())).run();
             case "nisink":
                 return new NiSinkTool(new Arguments(rest, NiSinkTool.options())).run();
+            case "timed-consumer":
+                return new TimedConsumerTool(new Arguments(rest, TimedConsumerTool.options())).run();
+            case "timed-provider":
+                return new TimedProviderTool(new IProviderOptions(rest)).run();
             case "eta-codec":
                 return new EtaCodecTool().run();
             default:
                 throw new UsageError(
-                        "java -jar tickcast-interop.jar consumer|crowd|provider|iprovider|niprovider|nisink|eta-codec"
-                                + " [options]: README.md");
+                        "java -jar tickcast-interop.jar consumer|crowd|provider|iprovider|niprovider|nisink|"
+                                + "timed-consumer|timed-provider|eta-codec [options]: README.md");
         }
     }
 }
