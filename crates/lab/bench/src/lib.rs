@@ -60,6 +60,7 @@ mod recording;
 mod report;
 mod role;
 mod search;
+mod steps;
 mod storm;
 mod stream;
 mod sustained;
@@ -80,7 +81,8 @@ use load::Shape;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Records the run in this directory, for `tickcast report`: figures, histograms, machine, command, logs. It must not be
-    /// there, or be empty. `all` has a directory in it for each workload; those that are whole are not measured again.
+    /// there, or be empty. `all` and `messaging-matrix` have a directory in it for each step; those that are whole are not
+    /// measured again.
     #[arg(long, global = true, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Ends when the process ends that has started it.
@@ -106,8 +108,8 @@ pub enum BenchCommand {
     /// The same with three sources and three receivers, each pair on a multicast group of its own.
     #[command(name = "messaging-3-3")]
     ThreeToThree(load::LoadArgs),
-    /// Both with all sizes, datagrams and rates of a published matrix, unattended: the time that is left is shown, and an
-    /// interrupted run goes on (`--resume DIR`).
+    /// Both with all sizes, datagrams and rates of a published matrix, unattended: the time that is left is shown, and with
+    /// `--out DIR` an interrupted run goes on.
     MessagingMatrix(matrix::MatrixArgs),
     /// What the library itself takes for a message, in instructions (by valgrind), beside what it took
     /// before.
@@ -152,8 +154,10 @@ pub fn run(args: &BenchArgs, program: Program) -> Result<(), BenchError> {
     if args.ends_with_parent {
         net::affinity::end_with_parent()?;
     }
-    if let BenchCommand::All(all) = &args.workload {
-        return all::run(all, args.out.as_deref());
+    match &args.workload {
+        BenchCommand::All(all) => return all::run(all, args.out.as_deref()),
+        BenchCommand::MessagingMatrix(matrix) => return matrix::run(matrix, args.out.as_deref()),
+        _ => {}
     }
     let Some(directory) = &args.out else { return run_workload(&args.workload) };
     recording::begin(directory, program)?;
@@ -169,7 +173,7 @@ fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Stream(args) => stream::run(args),
         BenchCommand::OneToOne(args) => load::run(args, Shape::OneToOne),
         BenchCommand::ThreeToThree(args) => load::run(args, Shape::ThreeToThree),
-        BenchCommand::MessagingMatrix(args) => matrix::run(args),
+        BenchCommand::MessagingMatrix(args) => matrix::run(args, None),
         BenchCommand::Cost(args) => cost::run(args),
         BenchCommand::Jitter(args) => jitter::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
