@@ -19,7 +19,7 @@ COUNTERS, CLI = (os.path.join(ROOT, 'docs', name) for name in ('counters.md', 'c
 SET = re.compile(r'///([^\n]*)\n(?:\s*#\[[^\n]*\n)*\s*struct (\w+)\((?:[A-Z]+ )?"(\w+)"[^)]*\) \{(.*?)\n    \}', re.DOTALL)
 ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = (
-    'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'counters', 'top', 'ledger', 'trace',
+    'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'analyse', 'counters', 'top', 'ledger', 'trace',
     'admin', 'admin drain', 'admin undrain', 'config',
     'bench')
 

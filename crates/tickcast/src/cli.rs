@@ -1,7 +1,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::command::{
-    AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs,
+    AdminAction, AnalyseArgs, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs,
 };
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
@@ -39,6 +39,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: bench::BenchCommand,
     },
+    /// Follows messages from one point to another by files of observations: loss, order, latency of every one.
+    Analyse(AnalyseArgs),
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.

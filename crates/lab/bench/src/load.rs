@@ -1,5 +1,6 @@
 //! Latency under load: one way at fixed rates, every message observed, from the time it was meant to be sent.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -7,6 +8,7 @@ use measure::{Runs, STAMP_BYTES};
 use serde_json::json;
 
 use crate::contest;
+use crate::observed::{self, Observing};
 use crate::pair::{Contender, EndArgs, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
 use crate::{BenchError, RunOptions, own};
@@ -30,6 +32,9 @@ pub struct LoadArgs {
     /// CPUs of the senders and of the receivers.
     #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
     cpus: Vec<usize>,
+    /// Takes down each message at both ends, in files of observations in this folder: `tickcast analyse` follows them.
+    #[arg(long, value_name = "DIR")]
+    observe: Option<PathBuf>,
 }
 
 pub(crate) const RATES: [u64; 6] = [25_000, 50_000, 100_000, 125_000, 500_000, 1_000_000];
@@ -37,7 +42,7 @@ pub(crate) const RATES: [u64; 6] = [25_000, 50_000, 100_000, 125_000, 500_000, 1
 impl LoadArgs {
     pub(crate) fn new(options: RunOptions, sizes: &[u32], rates: &[u64]) -> LoadArgs {
         let (sizes, rates, cpus) = (sizes.to_vec(), rates.to_vec(), vec![0, 1]);
-        LoadArgs { options, path: Path::Multicast, sizes, rates, datagram: 1472, cpus }
+        LoadArgs { options, path: Path::Multicast, sizes, rates, datagram: 1472, cpus, observe: None }
     }
 }
 
@@ -71,6 +76,10 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
     let mut contenders = contenders(args.path, shape, &mut report);
+    if let Some(folder) = &args.observe {
+        observed::make_folder(folder)?;
+        observed::note(&mut report, folder)?;
+    }
     for size in &args.sizes {
         for rate in &args.rates {
             measure(args, shape, (*size, *rate), cpus, &mut contenders, &mut report)?;
@@ -136,6 +145,13 @@ fn measure(
     };
     let span = Duration::from_secs_f64(args.options.seconds);
     let what = format!("{size} bytes, {rate}/s");
+    if let Some(folder) = &args.observe {
+        let capacity = (rate as f64 * args.options.seconds) as u64 + 1_000;
+        for contender in &mut *contenders {
+            let label = format!("{} {size} {rate}", contender.name);
+            *contender = contender.clone().observed(Observing::new(folder, label, capacity));
+        }
+    }
     let rounds = contest::in_turns(contenders, cpus, args.options, report, &what, |contender| {
         contender.stream(&end, span, Pace::Timed(rate))
     })?;

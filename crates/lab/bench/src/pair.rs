@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use measure::ends::Observe;
 use measure::{Observed, Summary};
 use serde_json::{Value, json};
 use testkit::hosts::Lab;
 
 use crate::process::{Process, START_LIMIT, free_port};
+use crate::observed::{self, Observing};
 use crate::{BenchError, own};
 
 /// By what a message travels.
@@ -98,6 +100,8 @@ pub(crate) struct Contender {
     pub(crate) mode: &'static str,
     /// The hosts of its ends, if not both are on this one.
     hosts: Option<Arc<Lab>>,
+    /// Whether its messages are taken down one by one.
+    observing: Option<Observing>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +115,7 @@ pub(crate) enum Kind {
 
 impl Contender {
     pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Contender {
-        Contender { name: name.into(), kind, mode, hosts: None }
+        Contender { name: name.into(), kind, mode, hosts: None, observing: None }
     }
 
     /// The same between two hosts.
@@ -119,8 +123,13 @@ impl Contender {
         Contender { hosts: Some(hosts.clone()), ..self }
     }
 
-    fn start(&self, role: &str, args: &EndArgs) -> Result<Process, BenchError> {
-        let words = args.words();
+    /// The same with its messages taken down one by one, in streams; what is bare is not observed.
+    pub(crate) fn observed(self, observing: Observing) -> Contender {
+        Contender { observing: Some(observing).filter(|_| self.kind != Kind::Raw), ..self }
+    }
+
+    fn start(&self, role: &str, args: &EndArgs, more: &[String]) -> Result<Process, BenchError> {
+        let words = [&args.words()[..], more].concat();
         let name = format!("{}, {role}", self.name);
         let end =
             |kind: &str| Process::role(kind, &[&["--".to_owned(), role.to_owned()], &words[..]].concat());
@@ -137,13 +146,19 @@ impl Contender {
     }
 
     /// Starts an end on the host where it belongs.
-    fn start_there(&self, role: &str, args: &EndArgs, is_far: bool) -> Result<Process, BenchError> {
-        let Some(hosts) = &self.hosts else { return self.start(role, args) };
+    fn start_there(
+        &self,
+        role: &str,
+        args: &EndArgs,
+        more: &[String],
+        is_far: bool,
+    ) -> Result<Process, BenchError> {
+        let Some(hosts) = &self.hosts else { return self.start(role, args, more) };
         // By a thread of its own, as a process starts on the host of the thread that starts it.
         std::thread::scope(|scope| {
             let starting = scope.spawn(|| {
                 if is_far { hosts.to_far() } else { hosts.to_near() }?;
-                self.start(role, args)
+                self.start(role, args, more)
             });
             starting.join().map_err(|_| BenchError::new("starting an end has panicked"))?
         })
@@ -151,18 +166,23 @@ impl Contender {
 
     /// Both ends, the far one first, which waits for the other. What is bare has both in one process, unless
     /// they are on two hosts.
-    fn pair(&self, [far, near]: [&str; 2], args: &EndArgs) -> Result<(Option<Process>, Process), BenchError> {
+    fn pair(
+        &self,
+        [far, near]: [&str; 2],
+        args: &EndArgs,
+        more: &[String],
+    ) -> Result<(Option<Process>, Process), BenchError> {
         let args = EndArgs { mode: self.mode.to_owned(), port: free_port()?, ..args.clone() };
         if self.kind == Kind::Raw && self.hosts.is_none() {
-            return Ok((None, self.start(near, &args)?));
+            return Ok((None, self.start(near, &args, more)?));
         }
-        let far = self.start_there(far, &args.other_end(), true)?;
-        Ok((Some(far), self.start_there(near, &args, false)?))
+        let far = self.start_there(far, &args.other_end(), more, true)?;
+        Ok((Some(far), self.start_there(near, &args, more, false)?))
     }
 
     /// Half round trips of one run.
     pub(crate) fn pingpong(&self, args: &EndArgs, span: Duration) -> Result<Summary, BenchError> {
-        let (far, mut near) = self.pair(["reflector", "pingpong"], args)?;
+        let (far, mut near) = self.pair(["reflector", "pingpong"], args, &[])?;
         near.tell(&json!({ "seconds": span.as_secs_f64() }))?;
         let answer = near.expect("half_round_trip", limit(span))?;
         end(near, far)?;
@@ -176,7 +196,9 @@ impl Contender {
 
     /// One run in one direction.
     pub(crate) fn stream(&self, args: &EndArgs, span: Duration, pace: Pace) -> Result<Streamed, BenchError> {
-        let (mut far, mut near) = self.pair(["receiver", "stream"], args)?;
+        let observe = self.observing.as_ref().map(Observing::next);
+        let words = observe.as_ref().map_or_else(Vec::new, Observe::words);
+        let (mut far, mut near) = self.pair(["receiver", "stream"], args, &words)?;
         let seconds = span.as_secs_f64();
         near.tell(&match pace {
             Pace::FlatOut => json!({ "seconds": seconds }),
@@ -192,6 +214,7 @@ impl Contender {
             None => near.expect("received", limit(span))?,
         };
         end(near, far)?;
+        observe.map_or(Ok(()), |observe| observed::check(&observe, args.pairs))?;
         let number = |value: &Value, key: &str| {
             value[key].as_u64().ok_or_else(|| BenchError::new(format!("{}: no {key} in {value}", self.name)))
         };
@@ -245,8 +268,8 @@ impl Streamed {
     }
 }
 
-/// How long a process may take to end by itself.
-const END_LIMIT: Duration = Duration::from_secs(5);
+/// How long a process may take to end by itself, and to write what it has observed.
+const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// The near end first: the far one may keep what both need.
 fn end(near: Process, far: Option<Process>) -> Result<(), BenchError> {

@@ -1,6 +1,7 @@
 //! The subcommands.
 
 mod admin;
+mod analyse;
 mod configuration;
 mod counters;
 mod daemons;
@@ -10,6 +11,7 @@ mod topic;
 mod trace;
 
 pub(crate) use admin::AdminAction;
+pub(crate) use analyse::AnalyseArgs;
 pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
 pub(crate) use ledger::LedgerArgs;
@@ -35,6 +37,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
             bench::BenchError::Output(error) => Failure::Output(error),
             other => Failure::Run(other.to_string()),
         }),
+        Command::Analyse(args) => analyse::run(&args),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),

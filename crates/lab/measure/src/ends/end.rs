@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use super::Failure;
+use super::{Failure, Observe};
 
 /// An end of one run.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct End {
     pub pairs: usize,
     /// The CPU of this end.
     pub cpu: usize,
+    /// Where each message is taken down, if it is.
+    pub observe: Option<Observe>,
 }
 
 impl End {
@@ -44,6 +46,7 @@ impl End {
             port: value("--port")?.parse().map_err(|e| wrong("--port", &e))?,
             pairs: number("--pairs")?,
             cpu: number("--cpu")?,
+            observe: Observe::parse(words)?,
         })
     }
 
@@ -83,7 +86,10 @@ mod tests {
         let end = End::parse(&words(text)).expect("all words are there");
         assert_eq!((end.role.as_str(), end.path.as_str(), end.mode.as_str()), ("receiver", "udp", "x"));
         assert_eq!((end.size, end.datagram, end.port, end.pairs, end.cpu), (64, 1472, 4000, 3, 1));
-        assert!(end.is_far());
+        assert!(end.is_far() && end.observe.is_none());
+        let observe = Observe { folder: "/x".into(), name: "a-1".to_owned(), capacity: 70 };
+        let more = [&words(text)[..], &observe.words()].concat();
+        assert_eq!(End::parse(&more).expect("all words are there").observe, Some(observe));
     }
 
     #[test]
@@ -91,5 +97,8 @@ mod tests {
         let fault = |text| End::parse(&words(text)).expect_err("a fault").to_string();
         assert_eq!(fault("stream --path udp"), "--size VALUE is missing");
         assert!(fault("stream --path udp --size many").starts_with("--size: "));
+        let text = "stream --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 3 --cpu 1 --observe /x --observe-as y";
+        let fault = End::parse(&words(text)).expect_err("a fault").to_string();
+        assert_eq!(fault, "--observe-capacity VALUE is missing");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::observing::Observing;
 use super::{End, Failure, Link, pingpong, stream};
 
 /// Plays the role until the input ends, on links that are connected already: one, or for streams several at
@@ -13,6 +14,13 @@ use super::{End, Failure, Link, pingpong, stream};
 /// # Errors
 /// A link's, a command that cannot be understood, or a role that is none.
 pub fn play<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
+    let Some(observe) = &end.observe else { return play_role(end, links) };
+    let mut observing = Observing::links(end, observe, links)?;
+    play_role(end, &mut observing)?;
+    observing.iter().try_for_each(Observing::write)
+}
+
+fn play_role<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
     let commands = commands();
     match (end.role.as_str(), links) {
         ("reflector", [link]) => pingpong::reflect(end, link, &commands),

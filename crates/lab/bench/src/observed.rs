@@ -1,0 +1,223 @@
+//! Runs whose messages are taken down one by one: who writes where, and what the taking down costs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use measure::Runs;
+use measure::ends::Observe;
+use observation::Clock;
+use serde_json::json;
+
+use crate::contest;
+use crate::pair::{Contender, EndArgs, Pace, Path as Way, Streamed};
+use crate::process::Scratch;
+use crate::report::{self, Report};
+use crate::{BenchError, RunOptions, own};
+
+/// What a contender's runs are observed for. Its clones count their runs together.
+#[derive(Clone, Debug)]
+pub(crate) struct Observing {
+    folder: PathBuf,
+    /// Of the files' names.
+    label: String,
+    capacity: u64,
+    runs: Arc<AtomicU32>,
+}
+
+impl Observing {
+    pub(crate) fn new(folder: &Path, label: impl Into<String>, capacity: u64) -> Observing {
+        Observing { folder: folder.to_owned(), label: label.into(), capacity, runs: Arc::default() }
+    }
+
+    /// What both ends of the next run are told.
+    pub(crate) fn next(&self) -> Observe {
+        let run = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let label: String = self.label.chars().map(plain).take(50).collect();
+        Observe { folder: self.folder.clone(), name: format!("{label}-{run}"), capacity: self.capacity }
+    }
+}
+
+/// Whether both ends of a run have written what they observed.
+pub(crate) fn check(observe: &Observe, pairs: usize) -> Result<(), BenchError> {
+    for (is_far, pair) in (0..pairs).flat_map(|pair| [(false, pair), (true, pair)]) {
+        let file = observe.file(is_far, pair);
+        if !file.is_file() {
+            let file = file.display();
+            return Err(BenchError::new(format!("{file} was not written, as its process says above")));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the folder for observations of a command; it may be there.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), BenchError> {
+    std::fs::create_dir_all(folder).map_err(|error| BenchError::new(format!("--observe {}: {error}", folder.display())))
+}
+
+/// The clock that recorders have here.
+fn clock() -> Clock {
+    if Clock::Tsc.why_not().is_none() { Clock::Tsc } else { Clock::Monotonic }
+}
+
+/// Says below a table what observing costs, and where the files are.
+pub(crate) fn note(report: &mut Report, folder: &Path) -> Result<(), BenchError> {
+    let cost_ns = observation::cost_ns(clock())?;
+    report.note_with(
+        format!(
+            "Each message of ours and of the peers is taken down at both ends, in {}: the observer costs {cost_ns:.1} ns a call \
+             here, by the clock {}. `tickcast analyse` follows them from file to file; from the moment before they were sent.",
+            folder.display(),
+            clock().name(),
+        ),
+        json!({ "observer": { "cost_ns": cost_ns, "clock": clock().name() } }),
+    );
+    Ok(())
+}
+
+#[derive(Debug, Args)]
+pub struct ObserverArgs {
+    #[command(flatten)]
+    options: RunOptions,
+    /// By what the messages travel: a way that holds its sender back when the receiver cannot follow.
+    #[arg(long, value_delimiter = ',', default_values_t = [Way::Tcp, Way::Shm], value_parser = held_back)]
+    paths: Vec<Way>,
+    /// Bytes of a message.
+    #[arg(long, value_delimiter = ',', default_values_t = [64, 1024], value_parser = crate::options::message_size())]
+    sizes: Vec<u32>,
+    /// CPUs of sender and receiver, which spin.
+    #[arg(long, value_delimiter = ',', num_args = 2, default_values_t = [0, 1])]
+    cpus: Vec<usize>,
+}
+
+fn held_back(name: &str) -> Result<Way, String> {
+    match name {
+        "tcp" => Ok(Way::Tcp),
+        "shm" => Ok(Way::Shm),
+        other => Err(format!("{other} is not tcp or shm")),
+    }
+}
+
+/// Messages of a run that there is room for: no way carries as many in a second.
+const PER_SECOND: f64 = 25e6;
+/// At most, 1 GiB at each end.
+const MOST: u64 = 1 << 26;
+
+/// What a call costs by each clock, and streams with the observer and without it in turns.
+pub(crate) fn run(args: &ObserverArgs) -> Result<(), BenchError> {
+    let heads = ["path", "bytes", "without", "observed", "ratio", "95 % of its median", "CPUs"];
+    let mut report = Report::new("observer", args.options.json, &heads);
+    let cpus = crate::options::two_cpus(&args.cpus)?;
+    contest::note_jitter(&mut report, cpus, args.options)?;
+    for clock in Clock::ALL {
+        note_cost(&mut report, clock)?;
+    }
+    for path in &args.paths {
+        for size in &args.sizes {
+            paired(args, (*path, *size), cpus, &mut report)?;
+        }
+    }
+    report.note(
+        "Messages a second that arrived, with an observer at each end and without, in turns. The ratio is the median of the \
+         rounds'; its interval holds the median of all runs that there might be with a confidence of 95 %, and needs six runs. \
+         An end of ours does nothing else with a message but count it: an application that does more has less of a share."
+            .to_owned(),
+    );
+    report.print()
+}
+
+fn note_cost(report: &mut Report, clock: Clock) -> Result<(), BenchError> {
+    let name = clock.name();
+    if let Some(why) = clock.why_not() {
+        report.note_with(format!("Clock {name} is none here: {why}."), json!({ "clock": name, "why_not": why }));
+        return Ok(());
+    }
+    let cost_ns = observation::cost_ns(clock)?;
+    let text = format!("A call with the clock {name} costs {cost_ns:.1} ns, the median of 65 batches of 1,000 calls.");
+    report.note_with(text, json!({ "clock": name, "cost_ns": cost_ns }));
+    Ok(())
+}
+
+fn paired(
+    args: &ObserverArgs,
+    (path, size): (Way, u32),
+    cpus: [usize; 2],
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let seconds = args.options.seconds;
+    let capacity = ((PER_SECOND * seconds) as u64).clamp(1, MOST);
+    let scratch = Scratch::new()?;
+    let [cpu, far_cpu] = cpus;
+    let end = EndArgs {
+        path,
+        size: size as usize,
+        datagram: 1472,
+        mode: String::new(),
+        pairs: 1,
+        port: 0,
+        cpu,
+        far_cpu,
+    };
+    let plain = own::contenders(path);
+    let observing = Observing::new(scratch.path(), "observer", capacity);
+    let observed = plain.iter().cloned().map(|contender| contender.observed(observing.clone()));
+    let mut contenders: Vec<Contender> = plain.iter().cloned().chain(observed).collect();
+    let what = format!("{path}, {size} bytes");
+    let span = Duration::from_secs_f64(seconds);
+    let rounds = contest::in_turns(&mut contenders, cpus, args.options, report, &what, |contender| {
+        let streamed = contender.stream(&end, span, Pace::FlatOut)?;
+        // The next run needs the room.
+        for file in std::fs::read_dir(scratch.path())? {
+            std::fs::remove_file(file?.path())?;
+        }
+        Ok(streamed)
+    })?;
+    let rates = |at: usize| rounds.results[at].iter().map(Streamed::per_second).collect::<Runs>();
+    let (without, with) = (rates(0), rates(plain.len()));
+    let ratios = with.ratios_to(&without);
+    let (ratio, interval) = (ratios.median(), ratios.interval95());
+    let cells = [
+        path.to_string(),
+        size.to_string(),
+        report::spread(&without, report::millions),
+        report::spread(&with, report::millions),
+        format!("{ratio:.4}"),
+        interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.4} to {high:.4}")),
+        rounds.placement.to_string(),
+    ];
+    let object = json!({
+        "path": path.to_string(), "size": size,
+        "received_per_s": report::spread_json(&without), "observed_received_per_s": report::spread_json(&with),
+        "ratio": ratio, "ratio_interval95": interval.map(|(low, high)| [low, high]), "placement": rounds.placement,
+    });
+    report.row(cells, object);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_name_of_its_own_which_a_file_can_have() {
+        let observing = Observing::new(Path::new("/x"), "64 B, 25000/s LBT-RM", 70);
+        let clone = observing.clone();
+        let names = [observing.next().name, clone.next().name];
+        assert_eq!(names, ["64-B--25000-s-LBT-RM-1", "64-B--25000-s-LBT-RM-2"]);
+        let long = Observing::new(Path::new("/x"), "y".repeat(200), 70).next();
+        assert_eq!((long.name.len(), long.capacity), (52, 70));
+    }
+
+    #[test]
+    fn files_that_are_missing_are_named() {
+        let scratch = Scratch::new().expect("a place for temporary files");
+        let observe = Observing::new(scratch.path(), "a", 1).next();
+        assert!(check(&observe, 1).expect_err("none").to_string().contains("a-1-sender-0.obs was not written"));
+        scratch.write("a-1-sender-0.obs", "").and(scratch.write("a-1-receiver-0.obs", "")).expect("written");
+        check(&observe, 1).expect("both are there");
+        assert!(check(&observe, 2).is_err());
+    }
+}
