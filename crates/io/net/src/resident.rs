@@ -54,8 +54,9 @@ impl Resident {
             && bytes as f64 > available as f64 * MOST_OF_AVAILABLE
         {
             let (want, have) = (bytes >> 20, available >> 20);
-            let text =
-                format!("{want} MiB of memory are more than nine tenths of the {have} MiB that are available");
+            let text = format!(
+                "{want} MiB of memory are more than nine tenths of the {have} MiB that are available"
+            );
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
         }
         let (start, mapped_bytes, pages) = map(bytes)?;
@@ -67,8 +68,7 @@ impl Resident {
             unsafe { std::ptr::write_volatile(word, 0) };
         });
         // SAFETY: locking pages changes nothing of what they hold.
-        resident.is_locked =
-            unsafe { mlock(start.as_ptr().cast(), mapped_bytes) }.is_ok();
+        resident.is_locked = unsafe { mlock(start.as_ptr().cast(), mapped_bytes) }.is_ok();
         Ok(resident)
     }
 
@@ -115,7 +115,12 @@ fn map(bytes: usize) -> io::Result<(NonNull<u64>, usize, Pages)> {
     let anonymous = |bytes: usize, more: MapFlags| {
         // SAFETY: a new mapping at a place of the kernel's choice touches no memory in use.
         let start = unsafe {
-            mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE | MapFlags::POPULATE | more)?
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                bytes,
+                access,
+                MapFlags::PRIVATE | MapFlags::POPULATE | more,
+            )?
         };
         NonNull::new(start.cast::<u64>()).ok_or(io::Error::from(io::ErrorKind::OutOfMemory))
     };

@@ -167,7 +167,9 @@ mod tests {
 
     #[test]
     fn clocks_go_forward_and_the_counter_too_where_it_is_one() {
-        for clock in [KernelClock::Monotonic, KernelClock::MonotonicRaw, KernelClock::Realtime, KernelClock::Tai] {
+        for clock in
+            [KernelClock::Monotonic, KernelClock::MonotonicRaw, KernelClock::Realtime, KernelClock::Tai]
+        {
             let first = clock.now_ns();
             assert!(first > 0 && (clock == KernelClock::Realtime || clock.now_ns() >= first), "{clock:?}");
         }

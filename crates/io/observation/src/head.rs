@@ -240,7 +240,10 @@ fn encode_calibration(moment: &Calibration) -> [u8; CALIBRATION_BYTES] {
         u64::from(discipline.is_synchronised) | (discipline.tai_offset_s as u32 as u64) << 32,
     ];
     let mut bytes = [0; CALIBRATION_BYTES];
-    bytes.chunks_exact_mut(8).zip(numbers).for_each(|(place, number)| place.copy_from_slice(&number.to_le_bytes()));
+    bytes
+        .chunks_exact_mut(8)
+        .zip(numbers)
+        .for_each(|(place, number)| place.copy_from_slice(&number.to_le_bytes()));
     bytes
 }
 
@@ -278,7 +281,9 @@ impl Fields<'_> {
             return Err(format!("byte 8: version {version}; this program reads version {VERSION}"));
         }
         if head as usize != HEAD_BYTES || order != ORDER {
-            return Err(format!("bytes 12 to 23: a head of {head} bytes, order mark {order:#x}; they are 1024 and {ORDER:#x}"));
+            return Err(format!(
+                "bytes 12 to 23: a head of {head} bytes, order mark {order:#x}; they are 1024 and {ORDER:#x}"
+            ));
         }
         Ok(())
     }
@@ -287,7 +292,8 @@ impl Fields<'_> {
         let length = usize::from(u16::from_le_bytes(self.array(at)));
         let range: Range<usize> = at + 2..at + 2 + length;
         let bytes = self.0.get(range).filter(|_| length <= most);
-        let bytes = bytes.ok_or_else(|| format!("byte {at}: a {name} of {length} bytes; it is at most {most}"))?;
+        let bytes =
+            bytes.ok_or_else(|| format!("byte {at}: a {name} of {length} bytes; it is at most {most}"))?;
         let text = std::str::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control));
         let text = text.ok_or_else(|| format!("byte {at}: the {name} is no text of one line in UTF-8"))?;
         Ok(text.to_owned())

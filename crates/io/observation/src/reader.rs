@@ -76,14 +76,17 @@ impl<R: Read> Reader<R> {
     pub fn new(mut source: R, bytes: u64) -> Result<Reader<R>, FileError> {
         let least = (HEAD_BYTES + SUM_BYTES) as u64;
         if bytes < least {
-            return Err(FileError::Wrong(format!("it has {bytes} bytes; a file of observations has {least} at least")));
+            return Err(FileError::Wrong(format!(
+                "it has {bytes} bytes; a file of observations has {least} at least"
+            )));
         }
         let mut head_bytes = [0; HEAD_BYTES];
         source.read_exact(&mut head_bytes)?;
         let head = Head::parse(&head_bytes).map_err(FileError::Wrong)?;
         if bytes != head.file_bytes() {
             let (records, want) = (head.records, head.file_bytes());
-            let text = format!("it has {bytes} bytes; with the {records} records of its head it would have {want}");
+            let text =
+                format!("it has {bytes} bytes; with the {records} records of its head it would have {want}");
             return Err(FileError::Wrong(text));
         }
         let mut sum = crc32fast::Hasher::new();
@@ -126,7 +129,9 @@ impl<R: Read> Reader<R> {
     fn wrong_time(&self, ticks: u64) -> FileError {
         let (number, from, to) = (self.given, self.head.start.ticks, self.head.end.ticks);
         let at = HEAD_BYTES as u64 + number * RECORD_BYTES as u64 + 8;
-        FileError::Wrong(format!("byte {at}: record {number} is of time {ticks}; the recorder lived from {from} to {to}"))
+        FileError::Wrong(format!(
+            "byte {at}: record {number} is of time {ticks}; the recorder lived from {from} to {to}"
+        ))
     }
 
     /// Reads the next block. False behind the last one.
@@ -146,7 +151,9 @@ impl<R: Read> Reader<R> {
             self.source.read_exact(&mut sum)?;
             let (is, want) = (u32::from_le_bytes(sum), self.sum.clone().finalize());
             if is != want {
-                let text = format!("its check sum is {is:08x}, of what is in it {want:08x}: it was changed or damaged");
+                let text = format!(
+                    "its check sum is {is:08x}, of what is in it {want:08x}: it was changed or damaged"
+                );
                 return Err(FileError::Wrong(text));
             }
             // The end is told once more, not read.

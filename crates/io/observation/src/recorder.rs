@@ -105,7 +105,8 @@ impl Recorder {
             (None, None) => Clock::Tsc,
             (None, Some(_)) => Clock::Monotonic,
         };
-        let words = usize::try_from(2 * settings.capacity).map_err(|_| wrong("more than memory".to_owned()))?;
+        let words =
+            usize::try_from(2 * settings.capacity).map_err(|_| wrong("more than memory".to_owned()))?;
         let memory = Resident::new(words).map_err(|error| {
             io::Error::new(error.kind(), format!("memory for {} observations: {error}", settings.capacity))
         })?;
@@ -170,7 +171,7 @@ impl Recorder {
     /// The file cannot be written, or this is a child made by `fork`, which has not observed anything.
     pub fn write(&self, path: &Path, progress: impl FnMut(u64, u64)) -> io::Result<()> {
         if !self.home.is_certain() {
-            return Err(wrong("the recorder is the parent process's: a child made by fork makes its own".to_owned()));
+            return Err(self.home.forked().into());
         }
         let head = self.head();
         // Clocks that contradict each other would make a file that nobody takes.
@@ -183,8 +184,12 @@ impl Recorder {
     fn head(&self) -> Head {
         let lived = KernelClock::Monotonic.now_ns().saturating_sub(self.start.monotonic_ns);
         std::thread::sleep(SHORTEST_LIFE.saturating_sub(Duration::from_nanos(lived)));
-        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().replace(char::is_control, " ");
-        let program = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let text = |path: &str| {
+            std::fs::read_to_string(path).unwrap_or_default().trim().replace(char::is_control, " ")
+        };
+        let program = std::env::current_exe()
+            .ok()
+            .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         Head {
             records: self.records(),
             lost: self.tape.lost,
@@ -223,11 +228,16 @@ fn wrong(text: String) -> io::Error {
 fn check(settings: &Settings) -> io::Result<()> {
     for (what, name, least) in [("point", &settings.point, 1), ("stream", &settings.stream, 0)] {
         if !(least..=NAME_BYTES).contains(&name.len()) || name.contains(char::is_control) {
-            return Err(wrong(format!("{what} {name:?}: a name is {least} to {NAME_BYTES} bytes of text in one line")));
+            return Err(wrong(format!(
+                "{what} {name:?}: a name is {least} to {NAME_BYTES} bytes of text in one line"
+            )));
         }
     }
     if !(1..=MOST_RECORDS).contains(&settings.capacity) {
-        return Err(wrong(format!("a capacity of {} observations; it is 1 to {MOST_RECORDS}", settings.capacity)));
+        return Err(wrong(format!(
+            "a capacity of {} observations; it is 1 to {MOST_RECORDS}",
+            settings.capacity
+        )));
     }
     Ok(())
 }

@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::head::{HEAD_BYTES, Head, RECORD_BYTES, SUM_BYTES};
 use crate::Record;
+use crate::head::{HEAD_BYTES, Head, RECORD_BYTES, SUM_BYTES};
 
 /// Words that are written at once.
 const BLOCK_WORDS: usize = 64 << 10;

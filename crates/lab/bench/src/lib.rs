@@ -48,6 +48,7 @@ mod load;
 mod nats_server;
 mod no_fan_out;
 mod observed;
+mod observing;
 mod options;
 mod own;
 mod pair;

@@ -8,10 +8,10 @@ use measure::{Runs, STAMP_BYTES};
 use serde_json::json;
 
 use crate::contest;
-use crate::observed::{self, Observing};
+use crate::observing::{self, Observing};
 use crate::pair::{Contender, EndArgs, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
-use crate::{BenchError, RunOptions, own};
+use crate::{BenchError, RunOptions, observed, own};
 
 #[derive(Debug, Args)]
 pub struct LoadArgs {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     contest::note_jitter(&mut report, cpus, args.options)?;
     let mut contenders = contenders(args.path, shape, &mut report);
     if let Some(folder) = &args.observe {
-        observed::make_folder(folder)?;
+        observing::make_folder(folder)?;
         observed::note(&mut report, folder)?;
     }
     for size in &args.sizes {

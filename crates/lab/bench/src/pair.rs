@@ -12,8 +12,8 @@ use measure::{Observed, Summary};
 use serde_json::{Value, json};
 use testkit::hosts::Lab;
 
+use crate::observing::{self, Observing};
 use crate::process::{Process, START_LIMIT, free_port};
-use crate::observed::{self, Observing};
 use crate::{BenchError, own};
 
 /// By what a message travels.
@@ -214,7 +214,7 @@ impl Contender {
             None => near.expect("received", limit(span))?,
         };
         end(near, far)?;
-        observe.map_or(Ok(()), |observe| observed::check(&observe, args.pairs))?;
+        observe.map_or(Ok(()), |observe| observing::check(&observe, args.pairs))?;
         let number = |value: &Value, key: &str| {
             value[key].as_u64().ok_or_else(|| BenchError::new(format!("{}: no {key} in {value}", self.name)))
         };

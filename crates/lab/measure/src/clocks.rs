@@ -78,7 +78,8 @@ impl fmt::Display for Clocks {
         match &self.ptp_clocks[..] {
             [] => write!(f, "; no PTP clock"),
             clocks => {
-                let names: Vec<String> = clocks.iter().map(|(device, name)| format!("{device} ({name})")).collect();
+                let names: Vec<String> =
+                    clocks.iter().map(|(device, name)| format!("{device} ({name})")).collect();
                 write!(f, "; PTP clocks {}", names.join(", "))
             }
         }
@@ -92,17 +93,31 @@ mod tests {
     #[test]
     fn what_is_said_is_what_the_host_has() {
         let mut clocks = Clocks::this();
-        assert!(clocks.monotonic_ns > 0 && clocks.realtime_ns > 0 && clocks.tai_ns > 0 && clocks.monotonic_raw_ns > 0);
+        assert!(
+            clocks.monotonic_ns > 0
+                && clocks.realtime_ns > 0
+                && clocks.tai_ns > 0
+                && clocks.monotonic_raw_ns > 0
+        );
         clocks.clock_source = "tsc".to_owned();
         clocks.why_no_tsc = None;
         clocks.is_synchronised = false;
         clocks.ptp_clocks = vec![("ptp0".to_owned(), "mlx5".to_owned())];
         let text = clocks.to_string();
-        assert!(text.starts_with("clock source tsc (of ") && text.contains("TSC invariant and used"), "{text}");
-        assert!(text.contains("not kept by NTP or PTP") && text.ends_with("PTP clocks ptp0 (mlx5)"), "{text}");
+        assert!(
+            text.starts_with("clock source tsc (of ") && text.contains("TSC invariant and used"),
+            "{text}"
+        );
+        assert!(
+            text.contains("not kept by NTP or PTP") && text.ends_with("PTP clocks ptp0 (mlx5)"),
+            "{text}"
+        );
         clocks.why_no_tsc = Some("it stops".to_owned());
         (clocks.is_synchronised, clocks.maximum_error_us, clocks.frequency_ppm) = (true, 1_500, -1.25);
         let text = clocks.to_string();
-        assert!(text.contains("no TSC: it stops") && text.contains("1500 us at most, rate -1.250 ppm"), "{text}");
+        assert!(
+            text.contains("no TSC: it stops") && text.contains("1500 us at most, rate -1.250 ppm"),
+            "{text}"
+        );
     }
 }

@@ -23,7 +23,10 @@ fn every_message_is_found_and_its_latency_exactly() {
     let files = Files::new();
     let sent = at_rate(0, 100_000, 1_000);
     files.add(&head("sender"), &sent);
-    files.add(&head("receiver"), &sent.iter().map(|(id, at)| (*id, at + 5_000 + id % 100)).collect::<Vec<_>>());
+    files.add(
+        &head("receiver"),
+        &sent.iter().map(|(id, at)| (*id, at + 5_000 + id % 100)).collect::<Vec<_>>(),
+    );
     let analysis = files.analyse(&Options::default());
     let found = pair(&analysis);
     assert_eq!((&*found.from, &*found.to), ("sender", "receiver"));
@@ -37,6 +40,7 @@ fn every_message_is_found_and_its_latency_exactly() {
 
 #[test]
 fn losses_duplicates_and_disorder_are_found_exactly() {
+    let _repeat = testkit::repeat!();
     for memory_bytes in [0, 256 << 20] {
         let files = Files::new();
         let mut rng = Rng::new(11);
@@ -77,10 +81,10 @@ fn losses_duplicates_and_disorder_are_found_exactly() {
         assert!(lost > 400 && twice > 800 && behind.len() > 1_000, "something is planted");
         assert_eq!((found.sent, found.lost, found.only_at_to), (count, lost, 2));
         assert_eq!((found.duplicates_from, found.duplicates_to, found.matched), (1, twice, count - lost));
-        assert_eq!((found.reordered, found.reordered_most_behind), (
-            behind.len() as u64,
-            behind.iter().copied().max().expect("some are late")
-        ));
+        assert_eq!(
+            (found.reordered, found.reordered_most_behind),
+            (behind.len() as u64, behind.iter().copied().max().expect("some are late"))
+        );
         let mean = behind.iter().sum::<u64>() as f64 / behind.len() as f64;
         assert!((found.reordered_mean_behind - mean).abs() < 1e-9);
         assert_eq!(found.first_lost.len(), 10);
@@ -92,7 +96,9 @@ fn losses_duplicates_and_disorder_are_found_exactly() {
 #[test]
 fn publishers_in_one_file_are_kept_apart() {
     let files = Files::new();
-    let of = |publisher: u16, from: u64| at_rate(from, 1_000, 3_000).into_iter().map(move |(n, at)| (id(publisher, n), at));
+    let of = |publisher: u16, from: u64| {
+        at_rate(from, 1_000, 3_000).into_iter().map(move |(n, at)| (id(publisher, n), at))
+    };
     for publisher in 1..4 {
         files.add(&head("out"), &of(publisher, u64::from(publisher)).collect::<Vec<_>>());
     }
@@ -106,6 +112,7 @@ fn publishers_in_one_file_are_kept_apart() {
 
 #[test]
 fn a_relay_with_a_known_distribution_of_delays_is_recovered() {
+    let _repeat = testkit::repeat!();
     let files = Files::new();
     let mut rng = Rng::new(3);
     // Exponential with a mean of 80 us over a floor of 20 us.
@@ -122,7 +129,8 @@ fn a_relay_with_a_known_distribution_of_delays_is_recovered() {
     is_near(figures.mean_ns, 100_000.0);
     is_near(figures.deviation_ns, 80_000.0);
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)] {
-        let (_, found) = figures.percentiles_ns.iter().find(|(of, _)| *of == name).expect("it is one of them");
+        let (_, found) =
+            figures.percentiles_ns.iter().find(|(of, _)| *of == name).expect("it is one of them");
         is_near(found.expect("there are enough"), 20_000.0 - 80_000.0 * f64::ln(1.0 - share));
     }
     // The histogram, in buckets of 10 us, as the density says: those with a hundredth of all or more.
@@ -155,7 +163,9 @@ fn a_stall_shows_as_latencies_that_fall_in_a_straight_line() {
     let spans = &pair(&analysis).over_time;
     assert_eq!(spans.len(), 100);
     let means: Vec<f64> = spans.iter().map(|span| span.mean_ns).collect();
-    assert!((means[10], means[11]) == (15_008_000.0, 5_008_000.0) && means[9] == 3_000.0 && means[12] == 3_000.0);
+    assert!(
+        (means[10], means[11]) == (15_008_000.0, 5_008_000.0) && means[9] == 3_000.0 && means[12] == 3_000.0
+    );
     assert_eq!((spans[10].max_ns, spans[10].min_ns, spans[10].sent), (20_003_000, 10_013_000, 1_000));
 }
 
@@ -169,7 +179,9 @@ fn points_are_paired_as_they_are_named_or_all_of_them() {
     let of = |options: &Options| {
         let analysis = files.analyse(options);
         let pairs = analysis.pairs.iter();
-        pairs.map(|p| (format!("{}{}", p.from, p.to), p.latency.as_ref().map_or(0, |l| l.max_ns))).collect::<Vec<_>>()
+        pairs
+            .map(|p| (format!("{}{}", p.from, p.to), p.latency.as_ref().map_or(0, |l| l.max_ns)))
+            .collect::<Vec<_>>()
     };
     let named = |from: Option<&str>, to: Option<&str>| {
         let (from, to) = (from.map(str::to_owned), to.map(str::to_owned));
@@ -262,14 +274,17 @@ fn what_cannot_be_analysed_is_said() {
     let gone = analyse(&[PathBuf::from("/nowhere")], &Options::default(), |_| ()).expect_err("not there");
     assert!(gone.to_string().starts_with("/nowhere: "), "{gone}");
     files.add(&head("out"), &at_rate(0, 10, 1_000));
-    let named = |name: &str| Options { from: Some(name.to_owned()), to: Some("in".to_owned()), ..Options::default() };
+    let named =
+        |name: &str| Options { from: Some(name.to_owned()), to: Some("in".to_owned()), ..Options::default() };
     assert!(refused(&files, &named("x")).contains("--from x: the files have the points in, out"));
     assert!(refused(&files, &named("in")).contains("--from and --to are both in"));
     let fine = Options { over_time_ns: Some(1), bucket_ns: 1, ..Options::default() };
     files.add(&head("out"), &at_rate(0, 10, 100_000));
     files.add(&head("in"), &at_rate(0, 10, 100_000));
     assert!(refused(&files, &fine).contains("spans of time; at most 100000"));
-    assert!(refused(&files, &Options { bucket_ns: 0, ..Options::default() }).contains("a nanosecond at least"));
+    assert!(
+        refused(&files, &Options { bucket_ns: 0, ..Options::default() }).contains("a nanosecond at least")
+    );
     let bytes = std::fs::read(&files.paths()[0]).expect("written");
     std::fs::write(&files.paths()[0], &bytes[..bytes.len() - 1]).expect("a writable place");
     assert!(refused(&files, &Options::default()).contains("with the 10 records of its head it would have"));

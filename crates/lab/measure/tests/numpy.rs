@@ -11,7 +11,9 @@ use units::Rng;
 
 /// A Python with NumPy: that of the tests of the Python package, or the system's.
 fn python() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("python-package/bin/python"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .map(|target| target.join("python-package/bin/python"));
     let found = target.into_iter().chain([PathBuf::from("python3")]);
     found.into_iter().find(|python| {
         Command::new(python).args(["-c", "import numpy"]).output().is_ok_and(|tried| tried.status.success())
@@ -34,6 +36,7 @@ print(json.dumps(dict(
 
 #[test]
 fn statistics_are_numpys_on_the_same_samples() {
+    let _repeat = testkit::repeat!();
     let Some(python) = python() else {
         eprintln!("skipped: no Python with NumPy");
         return;
@@ -44,12 +47,16 @@ fn statistics_are_numpys_on_the_same_samples() {
     // Most are near 30 us, a few far away, so that every percentile is another number.
     let delay = |word: u64| 25_000 + word % 9_973 + if word % 997 == 0 { word % 3_000_017 } else { 0 };
     files.add(&head("in"), &sent);
-    files.add(&head("out"), &sent.iter().map(|(id, at)| (*id, at + delay(rng.next_u64()))).collect::<Vec<_>>());
+    files.add(
+        &head("out"),
+        &sent.iter().map(|(id, at)| (*id, at + delay(rng.next_u64()))).collect::<Vec<_>>(),
+    );
     let samples = files.folder.join("samples.npy");
     // With so little memory latencies are sorted on disk.
     let options = Options { samples: Some(samples.clone()), memory_bytes: 6 << 20, ..Options::default() };
     let analysis = files.analyse(&options);
-    let ours = serde_json::to_value(analysis.pairs[0].latency.as_ref().expect("one clock")).expect("it is JSON");
+    let ours =
+        serde_json::to_value(analysis.pairs[0].latency.as_ref().expect("one clock")).expect("it is JSON");
 
     let output = Command::new(python).arg("-c").arg(PROGRAM).arg(&samples).output().expect("it was found");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

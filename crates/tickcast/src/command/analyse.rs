@@ -162,7 +162,8 @@ mod tests {
         let folder = testkit::Folder::new();
         let path = folder.join("text");
         std::fs::write(&path, [b'x'; 2_000]).expect("a writable place");
-        let failure = run(&args(&[&path.display().to_string()]).expect("a file")).expect_err("no observations");
+        let failure =
+            run(&args(&[&path.display().to_string()]).expect("a file")).expect_err("no observations");
         assert!(failure.to_string().contains("does not begin with TICKOBSV"), "{failure}");
         assert_eq!(format!("{:?}", failure.exit_code()), format!("{:?}", std::process::ExitCode::from(1)));
     }

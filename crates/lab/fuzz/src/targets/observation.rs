@@ -29,7 +29,9 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
         assert_eq!(self::read(&again).expect("it was written"), (head.clone(), records.clone()));
         let _ = (head.error_ns(), head.doubt());
     }
-    Outcome::of(&read, |(head, records)| (head.clock, records.len().min(3), head.pages, head.doubt().is_some()))
+    Outcome::of(&read, |(head, records)| {
+        (head.clock, records.len().min(3), head.pages, head.doubt().is_some())
+    })
 }
 
 fn read(file: &[u8]) -> Result<(Head, Vec<Record>), String> {

@@ -112,7 +112,15 @@ impl<'a> Looking<'a> {
             .collect();
         ranks.sort_unstable();
         let ranks = ranks.into_iter().peekable();
-        Looking { figures, mean: (whole, rest), squares: (0.0, 0.0), seen: 0, last: 0, ranks, around: Default::default() }
+        Looking {
+            figures,
+            mean: (whole, rest),
+            squares: (0.0, 0.0),
+            seen: 0,
+            last: 0,
+            ranks,
+            around: Default::default(),
+        }
     }
 
     #[inline]

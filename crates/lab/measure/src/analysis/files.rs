@@ -212,7 +212,9 @@ fn of_several_hosts(files: &[&Observed], clock_error_ns: Option<u64>) -> Result<
         let line = Line::through(at(&head.start), at(&head.end));
         let past = head.start.realtime_ns.max(head.end.realtime_ns) > i64::MAX as u64;
         let path = file.path.display();
-        lines.push(line.filter(|_| !past).ok_or_else(|| format!("{path}: CLOCK_REALTIME was set during the run"))?);
+        lines.push(
+            line.filter(|_| !past).ok_or_else(|| format!("{path}: CLOCK_REALTIME was set during the run"))?,
+        );
         let readings = head.error_ns().saturating_add(head.start.uncertainty_ns.max(head.end.uncertainty_ns));
         let kept = [&head.start, &head.end].map(|moment| moment.discipline);
         let most_us = kept.iter().map(|kept| kept.maximum_error_us).max().unwrap_or(0);
@@ -229,7 +231,10 @@ fn of_several_hosts(files: &[&Observed], clock_error_ns: Option<u64>) -> Result<
     errors.sort_unstable_by(|a, b| b.cmp(a));
     let own = errors.iter().take(2).fold(0_u64, |sum, error| sum.saturating_add(*error));
     let (error_ns, about) = match clock_error_ns {
-        Some(given) => (own.saturating_add(given), format!("clocks of hosts that differ by {given} ns at most, as was said")),
+        Some(given) => (
+            own.saturating_add(given),
+            format!("clocks of hosts that differ by {given} ns at most, as was said"),
+        ),
         None => (own, "clocks of hosts, off by what NTP or PTP told their kernels at most".to_owned()),
     };
     Ok(Scale { lines, error_ns, about })

@@ -136,7 +136,9 @@ pub fn analyse(
     let files = paths
         .iter()
         .map(|path| {
-            Observed::look(path, |records| progress(&format!("looks through {}: {records} records", path.display())))
+            Observed::look(path, |records| {
+                progress(&format!("looks through {}: {records} records", path.display()))
+            })
         })
         .collect::<Result<Vec<_>, _>>()?;
     let points = points(&files);
@@ -188,16 +190,23 @@ fn chosen<'a>(points: &[&'a str], options: &Options) -> Result<Vec<(&'a str, &'a
     };
     let (from, to) = (named("--from", &options.from)?, named("--to", &options.to)?);
     let &[first, .., last] = points else {
-        return input(format!("the files have one point alone, {names}: a message is followed from one to another"));
+        return input(format!(
+            "the files have one point alone, {names}: a message is followed from one to another"
+        ));
     };
     if options.is_all {
         if points.len() > MOST_POINTS {
             return input(format!("{} points; every pair is shown of at most {MOST_POINTS}", points.len()));
         }
-        let pairs = points.iter().enumerate().flat_map(|(at, one)| points[at + 1..].iter().map(move |two| (*one, *two)));
+        let pairs = points
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| points[at + 1..].iter().map(move |two| (*one, *two)));
         return Ok(pairs.collect());
     }
-    let other_than = |point: &str, mut order: Box<dyn Iterator<Item = &&'a str> + '_>| order.find(|p| **p != point).copied();
+    let other_than = |point: &str, mut order: Box<dyn Iterator<Item = &&'a str> + '_>| {
+        order.find(|p| **p != point).copied()
+    };
     let (from, to) = match (from, to) {
         (Some(from), Some(to)) => (from, to),
         (Some(from), None) => (from, other_than(from, Box::new(points.iter().rev())).unwrap_or(last)),
@@ -233,7 +242,9 @@ fn note_streams(comparison: &Comparison<'_>, notes: &mut Vec<String>) {
             let (stream, point) = (&file.head.stream, &file.head.point);
             if others.iter().all(|other| other.head.stream != *stream) {
                 let other = &others[0].head.point;
-                let note = format!("stream {stream:?} is at {point} and not at {other}: messages are matched within a stream");
+                let note = format!(
+                    "stream {stream:?} is at {point} and not at {other}: messages are matched within a stream"
+                );
                 if !notes.contains(&note) {
                     notes.push(note);
                 }

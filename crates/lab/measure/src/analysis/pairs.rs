@@ -80,7 +80,11 @@ pub struct Span {
 /// One stream's messages of one point in the order of their ids: (id, time, how far behind).
 enum Ordered {
     /// A file that is in this order.
-    File { reader: Reader<File>, line: Line, path: String },
+    File {
+        reader: Reader<File>,
+        line: Line,
+        path: String,
+    },
     Sorted(Sorted<3>),
 }
 
@@ -92,7 +96,11 @@ impl Ordered {
         if let [(file, line)] = files
             && file.ascends
         {
-            return Ok(Ordered::File { reader: file.reader()?, line: *line, path: file.path.display().to_string() });
+            return Ok(Ordered::File {
+                reader: file.reader()?,
+                line: *line,
+                path: file.path.display().to_string(),
+            });
         }
         let mut sorter = Sorter::new(options.memory_bytes / 3, &options.scratch);
         for (file, line) in files {
@@ -196,7 +204,11 @@ impl Comparison<'_> {
         taking.pair(self.options)
     }
 
-    fn taking(&self, scale: Result<Scale, String>, from_lines: &[Line]) -> Result<Taking<'static>, AnalysisError> {
+    fn taking(
+        &self,
+        scale: Result<Scale, String>,
+        from_lines: &[Line],
+    ) -> Result<Taking<'static>, AnalysisError> {
         let has_times = scale.is_ok();
         let (error_ns, clock) = match scale {
             Ok(scale) => (Some(scale.error_ns), scale.about),
@@ -221,7 +233,8 @@ impl Comparison<'_> {
         };
         let sorter = Sorter::new(self.options.memory_bytes / 3, &self.options.scratch);
         let samples = self.options.samples.as_ref().filter(|_| has_times);
-        let samples = samples.map(|path| Samples::new(path).map_err(|error| AnalysisError::write(path, &error)));
+        let samples =
+            samples.map(|path| Samples::new(path).map_err(|error| AnalysisError::write(path, &error)));
         let spans = self.options.over_time_ns.map(|ns| self.spans(ns, from_lines)).transpose()?;
         let latencies = Collector::new(sorter);
         Ok(Taking { pair, latencies, samples: samples.transpose()?, spans, has_times, stream: "" })
@@ -231,13 +244,18 @@ impl Comparison<'_> {
         // On the clock of the comparison, which may be another than that of the summaries.
         let ends = self.from.iter().zip(lines).map(|(file, line)| {
             let [start, end] = [&file.head.start, &file.head.end].map(|moment| line.at(moment.ticks));
-            let (own_start, own_end) = (file.head.start.monotonic_ns as i64, file.head.end.monotonic_ns as i64);
+            let (own_start, own_end) =
+                (file.head.start.monotonic_ns as i64, file.head.end.monotonic_ns as i64);
             (start + (file.about.first_ns - own_start), end - (own_end - file.about.last_ns))
         });
-        let (first, last) = ends.fold((i64::MAX, i64::MIN), |(first, last), (from, to)| (first.min(from), last.max(to)));
+        let (first, last) =
+            ends.fold((i64::MAX, i64::MIN), |(first, last), (from, to)| (first.min(from), last.max(to)));
         let count = (last.saturating_sub(first).max(0) as u64) / ns + 1;
         if count > MOST_SPANS {
-            let text = format!("--over-time {}: {count} spans of time; at most {MOST_SPANS} are told apart", ns as f64 / 1e9);
+            let text = format!(
+                "--over-time {}: {count} spans of time; at most {MOST_SPANS} are told apart",
+                ns as f64 / 1e9
+            );
             return Err(AnalysisError::Input(text));
         }
         let span = |at: u64| Span { begins_s: (at * ns) as f64 / 1e9, ..Span::default() };

@@ -115,6 +115,7 @@ mod tests {
 
     #[test]
     fn rows_come_in_their_order_from_memory_and_from_disk() {
+        let _repeat = testkit::repeat!();
         let mut rng = units::Rng::new(5);
         for count in [0, 1, 1_000, 10_000] {
             let rows: Vec<[u64; 2]> = (0..count).map(|_| [rng.next_u64() % 500, rng.next_u64()]).collect();

@@ -12,8 +12,17 @@ const BAR: u64 = 40;
 
 impl fmt::Display for Analysis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table =
-            Table::new(&["point", "stream", "host", "process", "clock", "call ns", "messages", "messages/s", "not recorded"]);
+        let mut table = Table::new(&[
+            "point",
+            "stream",
+            "host",
+            "process",
+            "clock",
+            "call ns",
+            "messages",
+            "messages/s",
+            "not recorded",
+        ]);
         for file in &self.files {
             table.row([
                 file.point.clone(),
@@ -46,7 +55,10 @@ impl fmt::Display for Pair {
             ("at both ends", format!("{} at {:.0}/s", self.matched, self.received_per_second)),
             ("lost", self.lost.to_string()),
             ("only at the end", self.only_at_to.to_string()),
-            ("duplicates", format!("{} at the start, {} at the end", self.duplicates_from, self.duplicates_to)),
+            (
+                "duplicates",
+                format!("{} at the start, {} at the end", self.duplicates_from, self.duplicates_to),
+            ),
             ("reordered", self.reordering()),
         ];
         rows.iter().try_for_each(|(name, text)| writeln!(f, "  {name:<16} {text}"))?;
@@ -125,11 +137,16 @@ impl Figures {
         let most = self.buckets.iter().map(|(_, count)| *count).max().unwrap_or(1);
         let mut table = Table::new(&["from us", "messages", "share"]);
         for (begins, count) in self.buckets.iter().take(SHOWN_BUCKETS) {
-            let bar = "#".repeat((count * BAR).div_ceil(most) as usize);
-            table.row([micros(*begins as f64), count.to_string(), bar]);
+            let bar = "#".repeat((u128::from(*count) * u128::from(BAR)).div_ceil(u128::from(most)) as usize);
+            table.row([
+                micros(*begins as f64),
+                count.to_string(),
+                format!("{bar:<width$}", width = BAR as usize),
+            ]);
         }
         write!(f, "\n{table}")?;
-        let rest: u64 = self.buckets.iter().skip(SHOWN_BUCKETS).map(|(_, count)| count).sum::<u64>() + self.beyond;
+        let rest: u64 =
+            self.buckets.iter().skip(SHOWN_BUCKETS).map(|(_, count)| count).sum::<u64>() + self.beyond;
         if rest > 0 {
             let buckets = self.buckets.len().saturating_sub(SHOWN_BUCKETS);
             writeln!(f, "{rest} messages in {buckets} further buckets; --json has them")?;

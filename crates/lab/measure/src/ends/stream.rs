@@ -231,15 +231,19 @@ mod tests {
     #[test]
     fn files_of_observations_agree_with_what_the_ends_say() {
         let folder = testkit::Folder::new();
-        let observe = super::super::Observe { folder: folder.to_owned(), name: "run-1".to_owned(), capacity: 10_000 };
+        let observe =
+            super::super::Observe { folder: folder.to_owned(), name: "run-1".to_owned(), capacity: 10_000 };
         let words = |role: &str| {
-            let text = format!("{role} --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 1 --cpu 1");
+            let text =
+                format!("{role} --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 1 --cpu 1");
             End::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).expect("all words are there")
         };
         let mut one = Shared::default();
         let mut other = one.clone();
-        let mut near = Observing::links(&words("stream"), &observe, std::slice::from_mut(&mut one)).expect("memory");
-        let mut far = Observing::links(&words("receiver"), &observe, std::slice::from_mut(&mut other)).expect("memory");
+        let mut near =
+            Observing::links(&words("stream"), &observe, std::slice::from_mut(&mut one)).expect("memory");
+        let mut far =
+            Observing::links(&words("receiver"), &observe, std::slice::from_mut(&mut other)).expect("memory");
         let sent = paced(&mut near, &mut [0; 64], 500_000.0, SPAN, true).expect("a loop breaks never");
         let mut taking = Taking::new(1);
         taking.take(&mut far).expect("a loop breaks never");
@@ -249,13 +253,20 @@ mod tests {
         let analysis = analysis.expect("files as they were written");
         let found = &analysis.pairs[0];
         assert_eq!((&*found.from, &*found.to), ("sender", "receiver"));
-        assert_eq!((found.sent, found.matched, found.lost), (sent, report["received"].as_u64().expect("a number"), 0));
+        assert_eq!(
+            (found.sent, found.matched, found.lost),
+            (sent, report["received"].as_u64().expect("a number"), 0)
+        );
         assert_eq!((found.duplicates_from, found.duplicates_to, found.reordered), (0, 0, 0));
         // Each message was sent after its intended time, and taken down at the receiver before it was timed. The table keeps
         // three digits.
         let latency = found.latency.as_ref().expect("one host");
         let mean = report["latencies"]["mean_ns"].as_f64().expect("a number");
         let off = found.error_ns.expect("one host") as f64;
-        assert!(latency.mean_ns > 0.0 && latency.mean_ns <= mean * 1.001 + off + 1.0, "{} {mean}", latency.mean_ns);
+        assert!(
+            latency.mean_ns > 0.0 && latency.mean_ns <= mean * 1.001 + off + 1.0,
+            "{} {mean}",
+            latency.mean_ns
+        );
     }
 }

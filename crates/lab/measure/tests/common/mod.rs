@@ -66,7 +66,8 @@ impl Files {
     /// Adds a file of (id, ticks). Ticks before the recorder's time are put behind its beginning.
     pub(crate) fn add(&self, head: &Head, records: &[(u64, u64)]) {
         let shift = if records.iter().any(|(_, at)| *at < BEGIN) { 2 * BEGIN } else { 0 };
-        let records: Vec<Record> = records.iter().map(|(id, at)| Record { id: *id, ticks: at + shift }).collect();
+        let records: Vec<Record> =
+            records.iter().map(|(id, at)| Record { id: *id, ticks: at + shift }).collect();
         let head = Head { records: records.len() as u64, ..head.clone() };
         let bytes = encode(&head, &records).expect("its times are within the recorder's");
         std::fs::write(self.folder.join(format!("{}", self.count.get())), bytes).expect("a writable place");
