@@ -30,7 +30,7 @@ Memory: 20 MiB and --memory, however many messages there are. Files whose ids go
 latencies, what is more than --memory goes to files without a name in --scratch: 24 bytes a message that is to be sorted,
 8 bytes a latency.
 
-Exit status: 0 done, whatever was found; 1 a file is wrong or cannot be read or written; 2 wrong usage.")]
+Exit status: 0 done, whatever was found; 1 a file is wrong, has no such point, or cannot be read or written; 2 wrong usage.")]
 pub(crate) struct AnalyseArgs {
     /// Files of observations, of two points or more.
     #[arg(value_name = "FILE", required = true)]
