@@ -200,26 +200,27 @@ impl Head {
             return Err(format!("byte {POINT_AT}: the point has no name"));
         }
         let (start, end) = (&self.start, &self.end);
-        let clocks: [(&str, fn(&Calibration) -> u64); 4] = [
-            ("ticks", |moment| moment.ticks),
-            ("CLOCK_MONOTONIC", |moment| moment.monotonic_ns),
-            ("CLOCK_MONOTONIC_RAW", |moment| moment.raw_ns),
-            ("CLOCK_TAI", |moment| moment.tai_ns),
-        ];
-        let beyond = clocks[1..].iter().find(|(_, of)| of(start).max(of(end)) > i64::MAX as u64);
-        if let Some((name, _)) = beyond {
-            return Err(format!("bytes {START_AT} and {END_AT}: {name} is past the year 2262"));
+        for (name, from, to) in [
+            ("CLOCK_MONOTONIC", start.monotonic_ns, end.monotonic_ns),
+            ("CLOCK_MONOTONIC_RAW", start.raw_ns, end.raw_ns),
+            ("CLOCK_TAI", start.tai_ns, end.tai_ns),
+        ] {
+            if from.max(to) > i64::MAX as u64 {
+                return Err(format!("bytes {START_AT} and {END_AT}: {name} is past the year 2262"));
+            }
         }
-        let monotonic = |moment: &Calibration| moment.monotonic_ns;
-        if let Some((name, of)) = clocks[..3]
-            .iter()
-            .find(|(_, of)| Line::through((of(start), monotonic(start)), (of(end), monotonic(end))).is_none())
-        {
-            let (from, to) = (of(start), of(end));
-            return Err(format!(
-                "bytes {START_AT} and {END_AT}: {name} from {from} to {to} in {} ns is no clock",
-                i128::from(end.monotonic_ns) - i128::from(start.monotonic_ns)
-            ));
+        let (begun, ended) = (start.monotonic_ns, end.monotonic_ns);
+        for (name, from, to) in [
+            ("ticks", start.ticks, end.ticks),
+            ("CLOCK_MONOTONIC", begun, ended),
+            ("CLOCK_MONOTONIC_RAW", start.raw_ns, end.raw_ns),
+        ] {
+            if Line::through((from, begun), (to, ended)).is_none() {
+                let span = i128::from(ended) - i128::from(begun);
+                return Err(format!(
+                    "bytes {START_AT} and {END_AT}: {name} from {from} to {to} in {span} ns is no clock"
+                ));
+            }
         }
         Ok(())
     }

@@ -50,14 +50,14 @@ fn losses_duplicates_and_disorder_are_found_exactly() {
         let (mut lost, mut twice) = (0, 0);
         let mut arrivals: Vec<(u64, u64, u64)> = Vec::new();
         for (id, at) in &sent {
-            let (late, delay) = (rng.next_u64() % 40 == 0, 1_000 * (1 + rng.next_u64() % 500));
-            if rng.next_u64() % 100 == 0 {
+            let (late, delay) = (rng.next_u64().is_multiple_of(40), 1_000 * (1 + rng.next_u64() % 500));
+            if rng.next_u64().is_multiple_of(100) {
                 lost += 1;
                 continue;
             }
             let comes = at + 300 + if late { delay } else { 0 };
             arrivals.push((comes, *id, 0));
-            if rng.next_u64() % 50 == 0 {
+            if rng.next_u64().is_multiple_of(50) {
                 twice += 1;
                 arrivals.push((comes + 200_000, *id, 1));
             }

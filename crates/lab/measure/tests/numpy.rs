@@ -45,7 +45,8 @@ fn statistics_are_numpys_on_the_same_samples() {
     let files = Files::new();
     let sent = at_rate(0, 1_100_000, 2_000);
     // Most are near 30 us, a few far away, so that every percentile is another number.
-    let delay = |word: u64| 25_000 + word % 9_973 + if word % 997 == 0 { word % 3_000_017 } else { 0 };
+    let delay =
+        |word: u64| 25_000 + word % 9_973 + if word.is_multiple_of(997) { word % 3_000_017 } else { 0 };
     files.add(&head("in"), &sent);
     files.add(
         &head("out"),

@@ -112,10 +112,7 @@ impl Order {
         let publisher = publisher_of(id);
         let furthest = match &mut self.last {
             Some((last, furthest)) if *last == publisher => furthest,
-            _ => match self.turn_to(publisher, id) {
-                Some(furthest) => furthest,
-                None => return None,
-            },
+            _ => self.turn_to(publisher, id)?,
         };
         if id > *furthest {
             *furthest = id;

@@ -81,7 +81,7 @@ pub struct Span {
 enum Ordered {
     /// A file that is in this order.
     File {
-        reader: Reader<File>,
+        reader: Box<Reader<File>>,
         line: Line,
         path: String,
     },
@@ -97,7 +97,7 @@ impl Ordered {
             && file.ascends
         {
             return Ok(Ordered::File {
-                reader: file.reader()?,
+                reader: Box::new(file.reader()?),
                 line: *line,
                 path: file.path.display().to_string(),
             });
