@@ -1,4 +1,4 @@
-use observation::{HEAD_BYTES, Head, RECORD_BYTES, Reader, Record, SUM_BYTES, encode};
+use observation::{FileError, HEAD_BYTES, Head, RECORD_BYTES, Reader, Record, SUM_BYTES, encode};
 
 use crate::Outcome;
 
@@ -35,10 +35,17 @@ pub(super) fn execute(input: &[u8]) -> Outcome {
 }
 
 fn read(file: &[u8]) -> Result<(Head, Vec<Record>), String> {
-    let mut reader = Reader::new(file, file.len() as u64).map_err(|error| error.to_string())?;
+    let mut reader = Reader::new(file, file.len() as u64).map_err(said)?;
     let mut records = Vec::new();
-    while let Some(record) = reader.next().map_err(|error| error.to_string())? {
+    while let Some(record) = reader.next().map_err(said)? {
         records.push(record);
     }
     Ok((reader.head().clone(), records))
+}
+
+/// Without the sums and marks in it, which would make each input another kind.
+fn said(error: FileError) -> String {
+    let text = error.to_string();
+    let is_hex = ["its check sum", "bytes 12"].into_iter().find(|begin| text.starts_with(begin));
+    is_hex.map_or(text.clone(), str::to_owned)
 }
