@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use measure::Runs;
+use measure::{Clocks, Runs};
 use observation::Clock;
 use serde_json::json;
 
@@ -69,6 +69,8 @@ pub(crate) fn run(args: &ObserverArgs) -> Result<(), BenchError> {
     let mut report = Report::new("observer", args.options.json, &heads);
     let cpus = crate::options::two_cpus(&args.cpus)?;
     contest::note_jitter(&mut report, cpus, args.options)?;
+    let clocks = Clocks::this();
+    report.note_with(format!("Clocks: {clocks}."), json!({ "clocks": clocks }));
     for clock in Clock::ALL {
         note_cost(&mut report, clock)?;
     }
