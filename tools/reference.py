@@ -21,7 +21,7 @@ ROW = re.compile(r'(\w+): (\w+), "([^"]*)", "((?:[^"\\]|\\.)*)";')
 COMMANDS = (
     'demo', 'watch', 'feed', 'source-distributor', 'p2ps', 'resolver', 'pub', 'sub', 'report', 'testclient', 'testserver',
     'counters', 'top', 'ledger', 'trace', 'admin', 'admin drain', 'admin undrain', 'tune', 'tune check', 'tune explain',
-    'tune apply', 'tune undo', 'config',
+    'tune apply', 'tune undo', 'analyse', 'config',
     'bench')
 
 

@@ -1,5 +1,6 @@
 """The workloads run, count every update, and print figures that a program can read. How high they are is not judged."""
 
+import glob
 import json
 import os
 import shutil
@@ -443,6 +444,37 @@ class Bench(unittest.TestCase):
                                  {('messaging-1-1', size) for size in measured})
             self.assertEqual(sorted(os.listdir(directory)),
                              ['messaging-1-1-%05d-in-01472' % size for size in (64, 256)])
+
+    def test_files_of_observations_agree_with_the_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ['messaging-1-1', '--rates', '2000', *VERY_SHORT, '--observe', os.path.join(folder, 'new')]
+            rows = bench(*words, PATH='/nowhere')
+            files = glob.glob(os.path.join(folder, 'new', '*.obs'))
+            self.assertEqual(len(files), 2, files)
+            command = [binary(), 'analyse', '--json', *files]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+        row, = (row['figures'] for row in rows if 'figures' in row and row['figures']['way'] != 'raw')
+        cost, = (row['state']['observer'] for row in rows if 'observer' in row.get('state', {}))
+        self.assertTrue(0 < cost['cost_ns'] and cost['clock'] in ('tsc', 'monotonic'), cost)
+        analysis = json.loads(done.stdout)
+        pair, = analysis['pairs']
+        self.assertEqual((pair['from'], pair['to'], pair['sent']), ('sender', 'receiver', 200))
+        self.assertEqual((pair['matched'], pair['lost'], pair['only_at_to']), (row['all']['points'], row['lost'], 0))
+        self.assertEqual((pair['duplicates_from'], pair['duplicates_to'], pair['reordered']), (0, 0, 0))
+        # Each message was sent after its intended time, and taken down at its receiver before it was timed there. The table
+        # keeps three digits.
+        most = row['all']['mean_ns'] * 1.001 + pair['error_ns'] + 1
+        self.assertTrue(0 < pair['latency']['mean_ns'] <= most, (pair, row))
+        self.assertEqual(pair['latency']['count'], sum(count for _, count in pair['latency']['buckets']))
+
+    def test_what_the_observer_costs(self):
+        rows = bench('observer', '--paths', 'tcp', '--sizes', '64', *VERY_SHORT)
+        clocks = {row['state']['clock']: row['state'] for row in rows if 'clock' in row.get('state', {})}
+        self.assertEqual(set(clocks), {'tsc', 'monotonic', 'monotonic-raw'})
+        self.assertTrue(all('why_not' in clock or clock['cost_ns'] > 0 for clock in clocks.values()), clocks)
+        row, = (row['figures'] for row in rows if 'figures' in row)
+        self.assertTrue(row['ratio'] > 0 and row['observed_received_per_s']['median'] > 0, row)
+        self.assertIsNone(row['ratio_interval95'], 'it needs six runs')
 
     @unittest.skipUnless(shutil.which('aeron-peer', path=WITH_PEERS), 'there is no aeron-peer; make peers')
     def test_aeron_takes_part_where_it_is(self):

@@ -421,6 +421,59 @@ int tickcast_thread_wait_for_receivers(tickcast_thread *thread, const tickcast_s
 /* Ends the topic, when all of it was sent. NULL is nothing. */
 void tickcast_sender_destroy(tickcast_sender *sender);
 
+/*
+ * A recorder takes down what a program observes: the id and the time of each message, in memory that is there before the
+ * first one, and writes it into a file after the run. `tickcast analyse` follows messages from file to file; docs/observer.md
+ * describes the file. It needs no context.
+ *
+ * A recorder belongs to one thread: no two calls with the same one may run at once, and the application sees to that.
+ * Different recorders are independent. A child made by fork cannot write what its parent has observed.
+ */
+typedef struct tickcast_recorder tickcast_recorder;
+
+/* The id of a publisher's message: messages of several publishers in one file are kept apart by it. */
+#define TICKCAST_ID(publisher, number) \
+    (((uint64_t)(uint16_t)(publisher) << 48) | ((uint64_t)(number) & 0xffffffffffffULL))
+
+/* The TSC where it is a clock (invariant, and the kernel's own clock source), else CLOCK_MONOTONIC. */
+#define TICKCAST_CLOCK_DEFAULT 0u
+#define TICKCAST_CLOCK_TSC 1u
+#define TICKCAST_CLOCK_MONOTONIC 2u
+#define TICKCAST_CLOCK_MONOTONIC_RAW 3u
+
+/* What a recorder has come to. */
+typedef struct tickcast_recorded {
+    uint64_t records;   /* messages that were taken down */
+    uint64_t lost;      /* messages that found no room */
+    uint64_t capacity;  /* messages that there is room for */
+    double cost_ns;     /* of a call inside the library, measured when the recorder was made; it is in the file, too */
+    uint32_t clock;     /* TICKCAST_CLOCK_... of its times */
+    uint32_t is_locked; /* 1: the system cannot take its memory away; 0: the limit of locked memory forbids it */
+} tickcast_recorded;
+
+/*
+ * Makes one, with all of its memory: 16 bytes a message. `point` is where messages are observed, as "sender": 1 to 64 bytes.
+ * `stream`, up to 64 bytes or NULL, says which messages, if several kinds have the same ids. `capacity` is 1 to 2^35.
+ * TICKCAST_ERROR_CONFIG if a name or the capacity is out of its range, or the clock is none here; TICKCAST_ERROR_IO if there
+ * is not so much memory. The words say which.
+ */
+int tickcast_recorder_create(const char *point, const char *stream, uint64_t capacity, uint32_t clock,
+                             tickcast_recorder **recorder);
+/*
+ * Takes a message down: reads the clock, stores two words. TICKCAST_ERROR_LIMIT if there is no room, which is counted;
+ * tickcast_last_error says nothing of it.
+ */
+int tickcast_recorder_record(tickcast_recorder *recorder, uint64_t id);
+/* What it has come to so far. */
+int tickcast_recorder_look(const tickcast_recorder *recorder, tickcast_recorded *recorded);
+/*
+ * Writes all of it into a file, whole or not at all, after the run. The recorder goes on; when it writes again, the file has
+ * all.
+ */
+int tickcast_recorder_write(const tickcast_recorder *recorder, const char *path);
+/* Frees it, written or not. NULL is nothing. */
+void tickcast_recorder_destroy(tickcast_recorder *recorder);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,6 +17,7 @@ pub mod context;
 mod deferred;
 pub mod error;
 pub mod receiver;
+pub mod recorder;
 pub mod request;
 pub mod source;
 pub mod statistics;

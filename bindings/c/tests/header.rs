@@ -9,13 +9,15 @@ use std::process::Command;
 use tickcast::callbacks::{AskedValue, EndValue, Handlers, LeftValue, MessageValue};
 use tickcast::constants::{ARRIVAL_ORDER, HOT_FAILOVER, ends, message, security_events, send, source_events};
 use tickcast::error::ErrorCode;
+use tickcast::recorder::{RecordedValue, clocks};
 use tickcast::statistics::StatisticValue;
 
 const HEADER: &str = include_str!("../include/tickcast.h");
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     include_str!("../src/context.rs"),
     include_str!("../src/error.rs"),
     include_str!("../src/receiver.rs"),
+    include_str!("../src/recorder.rs"),
     include_str!("../src/request.rs"),
     include_str!("../src/source.rs"),
     include_str!("../src/statistics.rs"),
@@ -83,6 +85,10 @@ fn assertions() -> String {
         ("HAS_NUMBER", message::HAS_NUMBER),
         ("ARRIVAL_ORDER", ARRIVAL_ORDER),
         ("HOT_FAILOVER", HOT_FAILOVER),
+        ("CLOCK_DEFAULT", clocks::DEFAULT),
+        ("CLOCK_TSC", clocks::TSC),
+        ("CLOCK_MONOTONIC", clocks::MONOTONIC),
+        ("CLOCK_MONOTONIC_RAW", clocks::MONOTONIC_RAW),
     ] {
         same(&format!("TICKCAST_{name}"), flag.into());
     }
@@ -119,6 +125,9 @@ fn assertions() -> String {
     same_layout!(
         MessageValue, "tickcast_message", receiver stream sqn first_sqn flags data length asked
         number
+    );
+    same_layout!(
+        RecordedValue, "tickcast_recorded", records lost capacity cost_ns clock is_locked
     );
     same_layout!(EndValue, "tickcast_end", reason has_next next is_tail_unknown);
     same_layout!(LeftValue, "tickcast_left", messages bytes sessions receivers);

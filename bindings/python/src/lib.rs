@@ -9,6 +9,7 @@ mod error;
 mod event;
 mod gather;
 mod handle;
+mod recorder;
 
 /// The classes and exceptions that the package shows.
 #[pyo3::pymodule]
@@ -27,4 +28,6 @@ mod _native {
     };
     #[pymodule_export]
     use crate::handle::{Receiver, Source};
+    #[pymodule_export]
+    use crate::recorder::Recorder;
 }

@@ -351,5 +351,48 @@ class Context:
         trace: Optional[TracebackType],
     ) -> None: ...
 
+@final
+class Recorder:
+    """Takes down the id and the time of each message that a program observes, for `tickcast analyse` (docs/observer.md).
+
+    Its memory, 16 bytes a message, is there before the first one. It belongs to the thread that made it: `record` on another
+    one is a TickcastError. After a fork, `write` in the child is a ForkedError."""
+
+    def __new__(
+        cls,
+        point: str,
+        capacity: int,
+        *,
+        stream: str = "",
+        clock: Optional[Literal["tsc", "monotonic", "monotonic-raw"]] = None,
+    ) -> "Recorder":
+        """`point` is where messages are observed, as "sender"; `stream` says which, if several kinds have the same ids.
+        `capacity` is 1 to 2**35. Without `clock` it is the TSC where that is a clock, else CLOCK_MONOTONIC. ConfigError if
+        something is out of its range or the clock is none here, TransportError if there is not so much memory."""
+    def record(self, id: int) -> bool:
+        """Takes a message down, by an id of 64 bits without sign; whether there was room. What finds none is counted."""
+    def write(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes all of it, whole or not at all, after the run. The recorder goes on; when it writes again, the file has
+        all. The interpreter is let go meanwhile."""
+    @property
+    def records(self) -> int:
+        """Messages that were taken down."""
+    @property
+    def lost(self) -> int:
+        """Messages that found no room."""
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def clock(self) -> Literal["tsc", "monotonic", "monotonic-raw"]: ...
+    @property
+    def cost_ns(self) -> float:
+        """What taking down costs within the library, nanoseconds; it is in the file. The interpreter's call comes on top."""
+    @property
+    def is_locked(self) -> bool:
+        """The system cannot take its memory away; the limit of locked memory may forbid that."""
+    @staticmethod
+    def id(publisher: int, number: int) -> int:
+        """The id of a publisher's message: the publisher (0 to 65535) in the upper 16 bits, so that several are kept apart."""
+
 def dispatch(event: Event, handler: object) -> None:
     """Calls the method of `handler` that is for this event, `on_` and the event's KIND, if it has one."""

@@ -3,7 +3,8 @@ use testtools::testclient::TestClientArgs;
 use testtools::testserver::TestServerArgs;
 
 use crate::command::{
-    AdminAction, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs, TuneAction,
+    AdminAction, AnalyseArgs, CountersArgs, FeedArgs, LedgerArgs, PublishArgs, SubscribeArgs, TraceArgs,
+    TuneAction,
 };
 use crate::config::{ConfigArgs, FileArgs};
 use crate::demo::DemoArgs;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Testclient(TestClientArgs),
     /// A provider of test data for any RSSL consumer or distribution server, at a rate: what ProvPerf and NIProvPerf do.
     Testserver(TestServerArgs),
+    /// Follows messages from one point to another by files of observations: loss, order, latency of every one.
+    Analyse(AnalyseArgs),
     /// Shows what the processes of this host count, as tables, JSON or rates.
     Counters(CountersArgs),
     /// Shows running daemons by their admin ports, live: threads, services, clients by backlog, busiest items.

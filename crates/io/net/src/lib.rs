@@ -34,6 +34,7 @@
 //! | [`Poller`], [`WaitStrategy`] | where a thread waits, and how: spinning, yielding, blocking |
 //! | [`agent`] | parts of a thread's work and the loop that drives them |
 //! | [`clock`] | the machine's clocks, and one that is set by hand |
+//! | [`timekeeping`], [`resident`] | for measurements: what the clocks are and how they are kept; memory without page faults |
 //! | [`tcp`], [`tls`], [`Transport`] | connections, encrypted if configured |
 //! | [`udp`], [`xdp`] | multicast and unicast datagrams: sockets with segmentation offload, AF_XDP |
 //! | [`shm`] | rings in memory that the processes of a host share |
@@ -76,12 +77,15 @@ mod no_faults;
 mod owned_file;
 pub mod pages;
 mod poller;
+#[cfg(not(loom))]
+pub mod resident;
 mod resolver;
 pub mod ring;
 #[cfg_attr(loom, allow(dead_code))]
 pub mod shm;
 pub mod small_file;
 pub mod tcp;
+pub mod timekeeping;
 pub mod tls;
 mod transport;
 pub mod udp;

@@ -8,6 +8,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+/// With this flag (`O_NONBLOCK`) the opening of a pipe does not wait for its other end.
+pub const NONBLOCK: i32 = libc::O_NONBLOCK;
+
 /// Reads a regular file of at most `max` bytes.
 ///
 /// # Errors

@@ -49,6 +49,8 @@ mod load;
 mod matrix;
 mod nats_server;
 mod no_fan_out;
+mod observed;
+mod observing;
 mod options;
 mod own;
 mod pair;
@@ -116,6 +118,8 @@ pub enum BenchCommand {
     Cost(cost::CostArgs),
     /// What this machine does to a thread that only spins, and where its CPUs lie.
     Jitter(jitter::JitterArgs),
+    /// What taking down each message costs: a call by each clock, and streams with an observer at each end and without.
+    Observer(observed::ObserverArgs),
     /// Reliable multicast: messages of 64 bytes from one process to another, the highest rate without loss.
     Lbtrm(lbtrm::LbtrmArgs),
     /// Sources that share a narrow link, with congestion control and at a fixed rate, beside a raw sender (needs
@@ -176,6 +180,7 @@ fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::MessagingMatrix(args) => matrix::run(args, None),
         BenchCommand::Cost(args) => cost::run(args),
         BenchCommand::Jitter(args) => jitter::run(args),
+        BenchCommand::Observer(args) => observed::run(args),
         BenchCommand::Lbtrm(args) => lbtrm::run(args),
         BenchCommand::Congestion(args) => congestion::run(args),
         BenchCommand::EndToEnd(args) => end_to_end::run(args),

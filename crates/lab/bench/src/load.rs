@@ -1,5 +1,6 @@
 //! Latency under load: one way at fixed rates, every message observed, from the time it was meant to be sent.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,10 +11,11 @@ use serde_json::{Value, json};
 use crate::bound::{Bound, BoundArgs, Tried};
 use crate::contest::{self, Rounds};
 use crate::layout::{self, PairCpus, Which};
+use crate::observing::{self, Observing};
 use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, GIVES_UP_MS, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
-use crate::{BenchError, RunOptions, own, probe, raw};
+use crate::{BenchError, RunOptions, observed, own, probe, raw};
 
 #[derive(Debug, Args)]
 pub struct LoadArgs {
@@ -47,6 +49,9 @@ pub struct LoadArgs {
     /// Which ends of `veth` bypass the kernel's network stack.
     #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
     bypass: Vec<Bypass>,
+    /// Takes down each message at both ends, in files of observations in this folder: `tickcast analyse` follows them.
+    #[arg(long, value_name = "DIR", conflicts_with = "under")]
+    observe: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -70,6 +75,7 @@ impl LoadArgs {
             one_thread: false,
             reflect: 0,
             bypass: own::BYPASSES.to_vec(),
+            observe: None,
             settings: Settings::default(),
         }
     }
@@ -139,6 +145,10 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     args.settings.check(&mut report, &[])?;
     contest::note_jitter(&mut report, &layout::used(&load.spread), args.options)?;
     let mut contenders = load.contenders(&mut report);
+    if let Some(folder) = &args.observe {
+        observing::make_folder(folder)?;
+        observed::note(&mut report, folder)?;
+    }
     for size in &args.sizes {
         let ends = args.ends(shape, &load.spread, *size)?;
         match bound {
@@ -267,6 +277,14 @@ impl Load<'_> {
     ) -> Result<(), BenchError> {
         let [end, ..] = ends else { return Ok(()) };
         let what = format!("{} bytes, {rate}/s", end.size);
+        if let Some(folder) = &self.args.observe {
+            // Of one process; there is room for what comes after a rate that was rounded.
+            let capacity = (rate as f64 * self.args.options.seconds) as u64 + 1_000;
+            for contender in &mut *contenders {
+                let label = format!("{} {} {rate}", contender.name, end.size);
+                *contender = contender.clone().observed(Observing::new(folder, label, capacity));
+            }
+        }
         let cpus = [end.cpu, end.far_cpu];
         let rounds = contest::in_turns(contenders, cpus, self.args.options, report, &what, |contender| {
             self.stream(contender, ends, rate as f64)

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measure::ends::Reflected;
+use measure::ends::{Observe, Reflected};
 use measure::{Observed, Summary};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use testkit::hosts::Lab;
 
+use crate::observing::{self, Observing};
 use crate::own::Settings;
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::{BenchError, own, raw};
@@ -137,6 +138,8 @@ pub(crate) struct Contender {
     far_mode: Option<&'static str>,
     /// The hosts of its ends, if not both are on this one.
     hosts: Option<Arc<Lab>>,
+    /// Whether its messages are taken down one by one.
+    observing: Option<Observing>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +153,7 @@ pub(crate) enum Kind {
 
 impl Contender {
     pub(crate) fn new(name: impl Into<String>, kind: Kind, mode: &'static str) -> Contender {
-        Contender { name: name.into(), kind, mode, far_mode: None, hosts: None }
+        Contender { name: name.into(), kind, mode, far_mode: None, hosts: None, observing: None }
     }
 
     /// The same with another mode at the far end.
@@ -163,8 +166,13 @@ impl Contender {
         Contender { hosts: Some(hosts.clone()), ..self }
     }
 
-    fn start(&self, role: &str, args: &EndArgs) -> Result<Process, BenchError> {
-        let words = args.words();
+    /// The same with its messages taken down one by one, in streams; what is bare is not observed.
+    pub(crate) fn observed(self, observing: Observing) -> Contender {
+        Contender { observing: Some(observing).filter(|_| self.kind != Kind::Raw), ..self }
+    }
+
+    fn start(&self, role: &str, args: &EndArgs, more: &[String]) -> Result<Process, BenchError> {
+        let words = [&args.words()[..], more].concat();
         let name = format!("{}, {role}", self.name);
         let end =
             |kind: &str| Process::role(kind, &[&["--".to_owned(), role.to_owned()], &words[..]].concat());
@@ -186,13 +194,19 @@ impl Contender {
     }
 
     /// Starts an end on the host where it belongs.
-    fn start_there(&self, role: &str, args: &EndArgs, is_far: bool) -> Result<Process, BenchError> {
-        let Some(hosts) = &self.hosts else { return self.start(role, args) };
+    fn start_there(
+        &self,
+        role: &str,
+        args: &EndArgs,
+        more: &[String],
+        is_far: bool,
+    ) -> Result<Process, BenchError> {
+        let Some(hosts) = &self.hosts else { return self.start(role, args, more) };
         // By a thread of its own, as a process starts on the host of the thread that starts it.
         std::thread::scope(|scope| {
             let starting = scope.spawn(|| {
                 if is_far { hosts.to_far() } else { hosts.to_near() }?;
-                self.start(role, args)
+                self.start(role, args, more)
             });
             starting.join().map_err(|_| BenchError::new("starting an end has panicked"))?
         })
@@ -200,20 +214,25 @@ impl Contender {
 
     /// Both ends, the far one first, which waits for the other. What is bare has both in one process, unless
     /// they are on two hosts.
-    fn pair(&self, [far, near]: [&str; 2], args: &EndArgs) -> Result<(Option<Process>, Process), BenchError> {
+    fn pair(
+        &self,
+        [far, near]: [&str; 2],
+        args: &EndArgs,
+        more: &[String],
+    ) -> Result<(Option<Process>, Process), BenchError> {
         let port = if args.port == 0 { free_port()? } else { args.port };
         let args = EndArgs { mode: self.mode.to_owned(), port, ..args.clone() };
         if self.kind == Kind::Raw && !self.has_processes() {
-            return Ok((None, self.start(near, &args)?));
+            return Ok((None, self.start(near, &args, more)?));
         }
         let mode = self.far_mode.unwrap_or(self.mode).to_owned();
-        let far = self.start_there(far, &EndArgs { mode, ..args.other_end() }, true)?;
-        Ok((Some(far), self.start_there(near, &args, false)?))
+        let far = self.start_there(far, &EndArgs { mode, ..args.other_end() }, more, true)?;
+        Ok((Some(far), self.start_there(near, &args, more, false)?))
     }
 
     /// Half round trips of one run.
     pub(crate) fn pingpong(&self, args: &EndArgs, span: Duration) -> Result<Summary, BenchError> {
-        let (far, mut near) = self.pair(["reflector", "pingpong"], args)?;
+        let (far, mut near) = self.pair(["reflector", "pingpong"], args, &[])?;
         near.tell(&json!({ "seconds": span.as_secs_f64() }))?;
         let answer = near.expect("half_round_trip", limit(span))?;
         end(near, far)?;
@@ -234,9 +253,13 @@ impl Contender {
     ) -> Result<Vec<Streamed>, BenchError> {
         let mut ports = Vec::new();
         let mut started = Vec::new();
+        let mut observed = Vec::new();
         for args in pairs {
             let port = next_port(&mut ports)?;
-            started.push(self.pair(["receiver", "stream"], &EndArgs { port, ..args.clone() })?);
+            let observe = self.observing.as_ref().map(Observing::next);
+            let words = observe.as_ref().map_or_else(Vec::new, Observe::words);
+            started.push(self.pair(["receiver", "stream"], &EndArgs { port, ..args.clone() }, &words)?);
+            observed.extend(observe.map(|observe| (observe, args.pairs)));
         }
         let command = pace.command(span);
         started.iter_mut().try_for_each(|(_, near)| near.tell(&command))?;
@@ -254,6 +277,7 @@ impl Contender {
             streams.push(Streamed::of(&self.name, sent, seen, span)?);
         }
         started.into_iter().try_for_each(|(far, near)| end(near, far))?;
+        observed.iter().try_for_each(|(observe, pairs)| observing::check(observe, *pairs))?;
         Ok(streams)
     }
 }
@@ -367,8 +391,8 @@ impl Streamed {
     }
 }
 
-/// How long a process may take to end by itself.
-const END_LIMIT: Duration = Duration::from_secs(5);
+/// How long a process may take to end by itself, and to write what it has observed.
+const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// The near end first: the far one may keep what both need.
 fn end(near: Process, far: Option<Process>) -> Result<(), BenchError> {

@@ -27,8 +27,13 @@
 //! it was made on ([`Machine`]), where its CPUs lay
 //! ([`Placement`]) and what the machine does to a thread that only spins ([`Jitter`]). Our programs and those of
 //! others are driven by the same loops ([`ends`]).
+//!
+//! Programs of any kind take down what they observe with a [`Recorder`](observation::Recorder); [`analysis`] pairs the files
+//! of two points. [`Clocks`] says what the times are worth.
 
+pub mod analysis;
 mod bootstrap;
+mod clocks;
 pub mod ends;
 mod jitter;
 mod latency;
@@ -42,6 +47,7 @@ mod several;
 mod table;
 
 pub use bootstrap::{COMPARED_MIN, Comparison};
+pub use clocks::Clocks;
 pub use jitter::Jitter;
 pub use latency::{Latencies, Summary};
 pub use machine::Machine;

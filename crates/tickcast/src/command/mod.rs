@@ -1,6 +1,7 @@
 //! The subcommands.
 
 mod admin;
+mod analyse;
 mod configuration;
 mod counters;
 mod daemons;
@@ -12,6 +13,7 @@ mod trace;
 mod tune;
 
 pub(crate) use admin::AdminAction;
+pub(crate) use analyse::AnalyseArgs;
 pub(crate) use counters::CountersArgs;
 pub(crate) use feed::FeedArgs;
 pub(crate) use ledger::LedgerArgs;
@@ -54,6 +56,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Testclient(args) => testtools::client(&args),
         Command::Testserver(args) => testtools::server(&args),
+        Command::Analyse(args) => analyse::run(&args),
         Command::Counters(args) => counters::run(&args),
         Command::Ledger(args) => ledger::run(&args),
         Command::Admin { action } => admin::run(&action),

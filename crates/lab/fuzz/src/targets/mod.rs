@@ -15,6 +15,7 @@ mod json;
 mod lbt;
 mod lbt_session;
 mod message;
+mod observation;
 mod p2ps;
 mod presence;
 mod recovery;
@@ -246,6 +247,12 @@ pub static TARGETS: &[Target] = &[
         4096,
         counters::execute,
         "the counters of another process: what is read fits together and was there"
+    ),
+    target!(
+        "observation_file",
+        4096,
+        observation::execute,
+        "a file of observations: what is read is as long as its head says, and written again it is the same"
     ),
     target!(
         "xdp_frame",

@@ -1,6 +1,6 @@
 use std::fmt::Display;
 
-use super::Failure;
+use super::{Failure, Observe};
 
 /// An end of one run.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct End {
     pub reflect: u8,
     /// Settings of our own library, as [`End::parse`] got them; empty if there are none.
     pub settings: String,
+    /// Where each message is taken down, if it is.
+    pub observe: Option<Observe>,
 }
 
 impl End {
@@ -57,6 +59,7 @@ impl End {
             yields: optional("--yields", "false").parse().map_err(|e| wrong("--yields", &e))?,
             reflect: optional("--reflect", "0").parse().map_err(|e| wrong("--reflect", &e))?,
             settings: optional("--settings", ""),
+            observe: Observe::parse(words)?,
         })
     }
 
@@ -101,6 +104,10 @@ mod tests {
         let more = End::parse(&words(&format!("{text} --first-pair 2 --yields true --settings {{}}")));
         let more = more.expect("all are words of an end");
         assert_eq!((more.first_pair, more.yields, more.settings.as_str()), (2, true, "{}"));
+        assert!(end.is_far() && end.observe.is_none());
+        let observe = Observe { folder: "/x".into(), name: "a-1".to_owned(), capacity: 70 };
+        let more = [&words(text)[..], &observe.words()].concat();
+        assert_eq!(End::parse(&more).expect("all words are there").observe, Some(observe));
     }
 
     #[test]
@@ -110,5 +117,8 @@ mod tests {
         assert!(fault("stream --path udp --size many").starts_with("--size: "));
         let whole = "stream --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 3 --cpu 1";
         assert!(fault(&format!("{whole} --yields perhaps")).starts_with("--yields: "));
+        let text = "stream --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 3 --cpu 1 --observe /x --observe-as y";
+        let fault = End::parse(&words(text)).expect_err("a fault").to_string();
+        assert_eq!(fault, "--observe-capacity VALUE is missing");
     }
 }

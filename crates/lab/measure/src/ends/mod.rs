@@ -21,12 +21,14 @@
 
 mod end;
 mod link;
+mod observing;
 mod pingpong;
 mod play;
 mod stream;
 
 pub use end::End;
 pub use link::Link;
+pub use observing::Observe;
 pub use play::{answer, commands, play};
 pub use stream::{Reflected, report, sent_report};
 

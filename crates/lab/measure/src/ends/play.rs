@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::link::Yielding;
+use super::observing::Observing;
 use super::{End, Failure, Link, pingpong, stream};
 
 /// Plays the role until the input ends, on links that are connected already: one, or for streams several at
@@ -14,14 +15,22 @@ use super::{End, Failure, Link, pingpong, stream};
 /// # Errors
 /// A link's, a command that cannot be understood, or a role that is none.
 pub fn play<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
-    if !end.yields {
-        return play_spinning(end, links);
-    }
-    let mut links: Vec<Yielding<'_, L>> = links.iter_mut().map(Yielding).collect();
-    play_spinning(end, &mut links)
+    let Some(observe) = &end.observe else { return play_in_turn(end, links) };
+    let mut observing = Observing::links(end, observe, links)?;
+    play_in_turn(end, &mut observing)?;
+    observing.iter().try_for_each(Observing::write)
 }
 
-fn play_spinning<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
+/// Leaves the CPU to others meanwhile, if it has to.
+fn play_in_turn<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
+    if !end.yields {
+        return play_role(end, links);
+    }
+    let mut links: Vec<Yielding<'_, L>> = links.iter_mut().map(Yielding).collect();
+    play_role(end, &mut links)
+}
+
+fn play_role<L: Link>(end: &End, links: &mut [L]) -> Result<(), Failure> {
     let commands = commands();
     match (end.role.as_str(), links) {
         ("reflector", [link]) => pingpong::reflect(end, link, &commands),

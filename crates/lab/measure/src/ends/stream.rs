@@ -275,6 +275,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::super::link::Yielding;
+    use super::super::observing::Observing;
     use super::*;
 
     /// A link to itself.
@@ -383,5 +384,64 @@ mod tests {
         assert!(sent > 0 && sent.is_multiple_of(256));
         assert_eq!(taking.observers[0].settled(), sent);
         assert_eq!(taking.report()["latencies"]["count"], 0);
+    }
+
+    /// One queue with two ends.
+    #[derive(Clone, Default)]
+    struct Shared(std::rc::Rc<std::cell::RefCell<Loop>>, u64);
+
+    impl Link for Shared {
+        fn send(&mut self, message: &[u8]) -> Result<bool, Failure> {
+            // Every third attempt finds no room.
+            self.1 += 1;
+            if self.1.is_multiple_of(3) { Ok(false) } else { self.0.borrow_mut().send(message) }
+        }
+
+        fn receive(&mut self, handle: impl FnMut(&[u8])) -> Result<usize, Failure> {
+            self.0.borrow_mut().receive(handle)
+        }
+    }
+
+    #[test]
+    fn files_of_observations_agree_with_what_the_ends_say() {
+        let folder = testkit::Folder::new();
+        let observe =
+            super::super::Observe { folder: folder.to_owned(), name: "run-1".to_owned(), capacity: 10_000 };
+        let words = |role: &str| {
+            let text =
+                format!("{role} --path udp --size 64 --datagram 1472 --mode x --port 4000 --pairs 1 --cpu 1");
+            End::parse(&text.split(' ').map(str::to_owned).collect::<Vec<_>>()).expect("all words are there")
+        };
+        let mut one = Shared::default();
+        let mut other = one.clone();
+        let mut near =
+            Observing::links(&words("stream"), &observe, std::slice::from_mut(&mut one)).expect("memory");
+        let mut far =
+            Observing::links(&words("receiver"), &observe, std::slice::from_mut(&mut other)).expect("memory");
+        let run = Paced { rate: 500_000.0, span: SPAN, is_timed: true, gives_up: None };
+        let (sent, _) = paced(&mut near, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
+        let mut taking = Taking::new(1, 0);
+        taking.take(&mut far).expect("a loop breaks never");
+        near[0].write().and_then(|()| far[0].write()).expect("a writable place");
+        let (report, files) = (taking.report(), [false, true].map(|is_far| observe.file(is_far, 0)));
+        let analysis = crate::analysis::analyse(&files, &crate::analysis::Options::default(), |_| ());
+        let analysis = analysis.expect("files as they were written");
+        let found = &analysis.pairs[0];
+        assert_eq!((&*found.from, &*found.to), ("sender", "receiver"));
+        assert_eq!(
+            (found.sent, found.matched, found.lost),
+            (sent, report["received"].as_u64().expect("a number"), 0)
+        );
+        assert_eq!((found.duplicates_from, found.duplicates_to, found.reordered), (0, 0, 0));
+        // Each message was sent after its intended time, and taken down at the receiver before it was timed. The table keeps
+        // three digits.
+        let latency = found.latency.as_ref().expect("one host");
+        let mean = report["latencies"]["mean_ns"].as_f64().expect("a number");
+        let off = found.error_ns.expect("one host") as f64;
+        assert!(
+            latency.mean_ns > 0.0 && latency.mean_ns <= mean * 1.001 + off + 1.0,
+            "{} {mean}",
+            latency.mean_ns
+        );
     }
 }
