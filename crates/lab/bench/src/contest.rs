@@ -106,7 +106,7 @@ pub(crate) fn ratio(to_raw: Option<f64>) -> String {
 /// Says how still the machine is where the ends will run.
 pub(crate) fn note_jitter(
     report: &mut Report,
-    cpus: [usize; 2],
+    cpus: impl IntoIterator<Item = usize>,
     options: RunOptions,
 ) -> Result<(), BenchError> {
     let span = std::time::Duration::from_secs_f64(options.seconds);

@@ -48,6 +48,17 @@ impl Latencies {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
+    /// Each value that was recorded, nanoseconds as the histogram keeps them, and how often, in rising order. Recorded anew
+    /// ([`Latencies::record_many`]) they come to the same figures: so processes tell each other what they have seen.
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value()))
+    }
+
+    /// Adds one time so many times.
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        self.0.saturating_record_n(ns, count);
+    }
+
     /// How many were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -98,6 +109,17 @@ mod tests {
         assert!(s.p50_ns.abs_diff(500_000) <= 500, "{}", s.p50_ns);
         assert!(s.p99_ns.abs_diff(990_000) <= 1000, "{}", s.p99_ns);
         assert!(s.max_ns.abs_diff(1_000_000) <= 1000, "{}", s.max_ns);
+    }
+
+    #[test]
+    fn values_that_are_recorded_anew_come_to_the_same() {
+        let mut all = Latencies::default();
+        (0..100_000_u64).for_each(|n| all.record(n * n % 7_777_777_777));
+        let mut again = Latencies::default();
+        all.values().for_each(|(ns, count)| again.record_many(ns, count));
+        assert_eq!(again.summary(), all.summary());
+        assert_eq!(again.values().map(|(_, count)| count).sum::<u64>(), 100_000);
+        assert_eq!(Latencies::default().values().count(), 0);
     }
 
     #[test]
