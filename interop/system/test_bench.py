@@ -155,6 +155,87 @@ class Bench(unittest.TestCase):
     def test_fan_out_beside_a_bare_server(self):
         figures = self.figures('producer-50-50', 'fan-out', '--mounts', '5', '--rates', '1000')
         self.assertEqual(list(self.ways(figures)), ['bare', 'tickcast'])
+        for row in figures:
+            self.judge_latencies(row)
+            self.assertEqual(len(row['servers']), 1)
+            self.assertEqual(row['sustained'] == row['runs'], row['is_sustained'], row)
+
+    def judge_latencies(self, row):
+        """What a row says of its latencies, of one run."""
+        of_all = row['all']
+        self.assertGreater(of_all['points'], 0, row)
+        self.assertLessEqual(of_all['shortest_ns'], row['p50_ns']['low'], row)
+        self.assertTrue(of_all['shortest_ns'] <= of_all['mean_ns'] <= of_all['longest_ns'], row)
+        self.assertGreaterEqual(row['p999999_ns']['median'], row['p50_ns']['median'], row)
+
+    def test_fan_out_over_several_servers_that_decode_and_time_everything(self):
+        words = ['fan-out', '--mounts', '5', '--each', '10', '--rates', '500', '--servers', '2', '--time-every', '1']
+        words += ['--layouts', 'lan,pop', '--cache', 'on,off', '--decode', 'image']
+        rows = bench(*words)
+        figures = self.of('producer-50-50', rows)
+        ways = ['bare', *('tickcast' + way for way in ('', ', cache off', ', pop', ', pop, cache off'))]
+        self.assertEqual([row['way'] for row in figures], ways)
+        for row in figures:
+            self.judge_latencies(row)
+            self.assertEqual((row['lost'], row['unsent']), (0, 0), row)
+            # 250 updates, half of them to all five consumers and half to one.
+            self.assertEqual(row['all']['points'], 750, row)
+            self.assertEqual([server['all']['points'] > 0 for server in row['servers']], [True] * 2, row)
+            self.assertEqual(sum(server['all']['points'] for server in row['servers']), 750, row)
+        notes = ' '.join(row.get('note', '') for row in rows)
+        self.assertIn('Every update is timed.', notes)
+        self.assertIn('--decode image', notes)
+
+    def test_a_fan_out_that_is_not_sustained_is_a_row_that_says_so(self):
+        words = ['fan-out', '--mounts', '3', '--each', '5', '--rates', '100000000']
+        figures = self.figures('producer-50-50', *words)
+        self.assertEqual([row['way'] for row in figures], ['bare', 'tickcast'])
+        for row in figures:
+            self.assertFalse(row['is_sustained'], row)
+            self.assertIn('not sent', row['fault'])
+            self.assertGreater(row['unsent'], 0)
+
+    def test_the_highest_rate_with_a_percentile_under_a_bound(self):
+        # A bound that every machine keeps, at a rate that every machine has; how high the rate is, nobody asks.
+        search = ['--under', '30s', '--percentile', '99', '--from', '1000', '--precision', '100', *VERY_SHORT]
+        fan_out = ['fan-out', '--mounts', '3', '--each', '5', *search]
+        for workload, words in (('producer-50-50', fan_out), ('end-to-end', ['end-to-end', '--items', '50', *search])):
+            rows = bench(*words)
+            figures = self.of(workload, rows)
+            self.assertIn('tickcast' if workload == 'producer-50-50' else 'separate', {row['way'] for row in figures})
+            for row in figures:
+                self.assertEqual(row['bound'], {'percentile': '99', 'under_ns': 30_000_000_000})
+                self.assertGreater(row['trials'], 1)
+                end = row['bracket']['low' if row['is_sustained'] else 'high']
+                self.assertEqual(end, row['rate'])
+            self.assertTrue(any('jitter' in row.get('state', {}) for row in rows), rows)
+
+    def test_end_to_end_without_caches_and_with_decoding(self):
+        words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate', '--cache', 'on,off']
+        figures = self.figures('end-to-end', *words, '--decode', 'fields')
+        self.assertEqual([(row['way'], row['lost']) for row in figures],
+                         [('bare chain', 0), ('separate', 0), ('separate, cache off', 0)])
+        for row in figures:
+            # A sender is late or in time, never early.
+            self.assertLessEqual(row['naive']['all']['mean_ns'], row['all']['mean_ns'])
+            self.assertEqual(row['naive']['all']['points'], row['all']['points'])
+        short = self.figures('end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate', '--payload', '63')
+        self.assertEqual([row['naive'] is None for row in short], [False, True], 'there is no room for the time of sending')
+
+    def test_options_that_do_not_go_together_are_refused(self):
+        for words, said in (
+                (['fan-out', '--payload', '75'], '63, 74, or 77 to 330 bytes'),
+                (['fan-out', '--cache', 'off', '--payload', '63'], '--cache off: the interactive publisher'),
+                (['end-to-end', '--cache', 'off', '--image-fields', '20'], '--cache off: the interactive publisher'),
+                (['fan-out', '--servers', '9', '--mounts', '8'], '--servers: 1 to 8'),
+                (['end-to-end', '--under', '1h'], '1us to 60s'),
+                (['end-to-end', '--under', '1ms', '--percentile', '98'], '99.9999 or max'),
+                (['fan-out', '--search', '--rates', '5'], 'cannot be used with'),
+                (['no-fan-out', '--config', 'a.toml'], 'takes no --config')):
+            done = subprocess.run([binary(), 'bench', *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=60)
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn(said, done.stderr)
 
     def test_fan_out_beside_readers_that_do_not_keep_up(self):
         words = ['fan-out', '--mounts', '5', '--rates', '1000', '--slow', '--image-fields', '40', '--update-fields', '8']
@@ -256,7 +337,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(list(ways), ['tickcast', 'tickcast, deflate', 'tickcast, TLS'])
         self.assertLess(self.bytes(ways['tickcast, deflate']), self.bytes(ways['tickcast']))
         notes = [row['note'] for row in rows if 'note' in row]
-        self.assertTrue(len(notes) == 1 and 'make peers' in notes[0], notes)
+        self.assertEqual(len([note for note in notes if 'make peers' in note]), 1, notes)
+        self.assertTrue(any('one in 16' in note for note in notes), notes)
 
     @unittest.skipUnless(shutil.which('nats-server', path=WITH_PEERS), 'there is no nats-server; make peers')
     def test_fan_out_over_websocket_beside_nats_server(self):

@@ -19,7 +19,7 @@ use crate::options::Cpu;
 use crate::process::{self, answer};
 use crate::update::Profile;
 
-/// Time `u64`, number of the run that ends here `u8`, filling: as long as an update in its RSSL frame.
+/// Intended time `u64`, number of the run that ends here `u8`, time of sending `u64`, filling: as long as an update in its RSSL frame.
 pub(crate) fn record_bytes(profile: Profile) -> usize {
     profile.update_bytes() + 3
 }
@@ -64,6 +64,7 @@ pub(crate) fn record(bytes: &mut Vec<u8>, length: usize, intended: Nanos, ends_r
     let end = bytes.len() + length;
     bytes.extend_from_slice(&intended.0.to_be_bytes());
     bytes.push(ends_run);
+    bytes.extend_from_slice(&clock::monotonic().0.to_be_bytes());
     bytes.resize(end, 0);
 }
 
@@ -123,7 +124,8 @@ pub(crate) fn sink(from: u16, profile: Profile, cpu: Cpu) -> Result<(), BenchErr
     let length = record_bytes(profile);
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, from))?;
     answer(&json!({ "ready": true }));
-    let (mut bytes, mut kept, mut latencies) = (vec![0; READ_BYTES], 0, Latencies::default());
+    let (mut bytes, mut kept) = (vec![0; READ_BYTES], 0);
+    let (mut latencies, mut naive) = (Latencies::default(), Latencies::default());
     loop {
         let read = stream.read(&mut bytes[kept..])?;
         if read == 0 {
@@ -131,12 +133,18 @@ pub(crate) fn sink(from: u16, profile: Profile, cpu: Cpu) -> Result<(), BenchErr
         }
         let whole = (kept + read) / length * length;
         for record in bytes[..whole].chunks(length) {
-            let intended = Nanos(u64::from_be_bytes(record[..8].try_into().expect("a record is longer")));
+            let time = |at: std::ops::Range<usize>| {
+                Nanos(u64::from_be_bytes(record[at].try_into().expect("a record is longer")))
+            };
             if record[8] == 0 {
-                latencies.record(clock::monotonic().since(intended).as_nanos() as u64);
+                let now = clock::monotonic();
+                latencies.record(now.since(time(0..8)).as_nanos() as u64);
+                naive.record(now.since(time(9..17)).as_nanos() as u64);
             } else {
-                answer(&json!({ "run": record[8], "latencies": latencies.spread() }));
+                let (all, naive_all) = (latencies.spread(), naive.summary());
+                answer(&json!({ "run": record[8], "latencies": all, "naive": naive_all }));
                 latencies.clear();
+                naive.clear();
             }
         }
         bytes.copy_within(whole..kept + read, 0);

@@ -114,9 +114,9 @@ pub(crate) fn ratio(to_raw: Option<f64>) -> String {
 }
 
 /// Says how still the machine is where the ends will run.
-pub(crate) fn note_jitter(
+pub(crate) fn note_jitter<'a>(
     report: &mut Report,
-    cpus: &[usize],
+    cpus: impl IntoIterator<Item = &'a usize>,
     options: RunOptions,
 ) -> Result<(), BenchError> {
     let span = std::time::Duration::from_secs_f64(options.seconds);

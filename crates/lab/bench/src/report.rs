@@ -39,6 +39,11 @@ impl Report {
         self.rows.push(cells);
     }
 
+    /// Adds a row of what the object of the row before has said to programs.
+    pub(crate) fn continued(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
     /// Adds a sentence, to stand below the table.
     pub(crate) fn note(&mut self, text: String) {
         recording::record(|run| run.note(&text, None));

@@ -4,7 +4,7 @@
 //! Fields of one type stand together, as the last five prices do, and prices may ripple along them.
 
 use market::image::FieldRules;
-use rwf::{Enum, FieldListWriter, Real, RmtesString, Time, Writer};
+use rwf::{DataType, Enum, FieldListWriter, Real, RmtesString, Time, Writer};
 
 /// So many fields of one type stand together.
 const GROUP: u16 = 5;
@@ -57,6 +57,19 @@ impl Template {
         let places = u32::from(self.update_fields);
         let place = move |at: u32| (at * u32::from(self.image_fields) / places.max(1)) as u16;
         put(f, (0..places).map(place), n);
+    }
+
+    /// Each field of an image, and its type.
+    pub(crate) fn types(self) -> impl Iterator<Item = (i16, DataType)> {
+        (0..self.image_fields).map(|place| {
+            let data_type = match kind(place) {
+                Kind::Price | Kind::Size => DataType::REAL,
+                Kind::Code => DataType::ENUM,
+                Kind::Time => DataType::TIME,
+                Kind::Text => DataType::RMTES_STRING,
+            };
+            (id(place), data_type)
+        })
     }
 
     /// The rules of these fields: texts can be changed in part, and prices ripple along their group or not.

@@ -1,5 +1,4 @@
 use hdrhistogram::Histogram;
-use hdrhistogram::iterators::IterationValue;
 use serde::{Deserialize, Serialize};
 
 /// The longest time kept apart, nanoseconds; longer ones count as this.
@@ -26,8 +25,8 @@ pub struct Summary {
     pub p99999_ns: u64,
     pub p999999_ns: u64,
     pub max_ns: u64,
-    /// How the times are spread, if that was asked for ([`Latencies::spread`]): a time in the middle of a bucket, and how
-    /// many fell into it. Buckets without any are left out; a bucket is at most a thousandth of its time wide.
+    /// How the times are spread, if that was asked for ([`Latencies::spread`]): the longest time of a bucket, and how
+    /// many fell into it ([`Latencies::values`]). Buckets without any are left out; a bucket is at most a thousandth of its time wide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<(u64, u64)>,
 }
@@ -53,6 +52,17 @@ impl Latencies {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
+    /// Each value that was recorded, nanoseconds as the histogram keeps them, and how often, in rising order. Recorded anew
+    /// ([`Latencies::record_many`]) they come to the same figures: so processes tell each other what they have seen.
+    pub fn values(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value()))
+    }
+
+    /// Adds one time so many times.
+    pub fn record_many(&mut self, ns: u64, count: u64) {
+        self.0.saturating_record_n(ns, count);
+    }
+
     /// How many were recorded.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -67,10 +77,7 @@ impl Latencies {
     /// Percentiles and moments, with the buckets behind them.
     #[must_use]
     pub fn spread(&self) -> Summary {
-        let bucket =
-            |at: IterationValue<u64>| (self.0.median_equivalent(at.value_iterated_to()), at.count_at_value());
-        let buckets = self.0.iter_recorded().map(bucket);
-        Summary { buckets: buckets.collect(), ..self.summary() }
+        Summary { buckets: self.values().collect(), ..self.summary() }
     }
 
     /// Percentiles and moments.
@@ -124,10 +131,21 @@ mod tests {
         }
         let spread = latencies.spread();
         assert_eq!(spread.buckets.iter().map(|(_, count)| *count).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-        for ((middle, _), time) in spread.buckets.iter().zip(times) {
-            assert!(middle.abs_diff(time) <= time / 1_000, "{time} in {middle}");
+        for ((longest, _), time) in spread.buckets.iter().zip(times) {
+            assert!((time..=time + time / 1_000).contains(longest), "{time} in {longest}");
         }
         assert_eq!(Summary { buckets: Vec::new(), ..spread }, latencies.summary());
+    }
+
+    #[test]
+    fn values_that_are_recorded_anew_come_to_the_same() {
+        let mut all = Latencies::default();
+        (0..100_000_u64).for_each(|n| all.record(n * n % 7_777_777_777));
+        let mut again = Latencies::default();
+        all.values().for_each(|(ns, count)| again.record_many(ns, count));
+        assert_eq!(again.summary(), all.summary());
+        assert_eq!(again.values().map(|(_, count)| count).sum::<u64>(), 100_000);
+        assert_eq!(Latencies::default().values().count(), 0);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use rwf::{DataType, Dictionary, FieldList, Msg, UpdateMsg, Value, Writer, set_st
 use serde_json::json;
 use units::Nanos;
 
+use crate::dictionary::dictionary;
 use crate::report::{self, Report};
 use crate::template::Template;
 use crate::{BenchError, RunOptions, update};
@@ -208,16 +209,6 @@ fn decode(bytes: &[u8], dictionary: &Dictionary) -> u64 {
         });
     }
     sum
-}
-
-/// The dictionary that daemons have.
-pub(crate) fn dictionary() -> Result<Dictionary, BenchError> {
-    let mut dictionary = Dictionary::new();
-    let fields = include_bytes!("../../../../../data/dictionary/tickcast-fields.dic");
-    let enums = include_bytes!("../../../../../data/dictionary/tickcast-enums.def");
-    dictionary.load_fields(fields).map_err(|e| BenchError::new(e.to_string()))?;
-    dictionary.load_enums(enums).map_err(|e| BenchError::new(e.to_string()))?;
-    Ok(dictionary)
 }
 
 #[cfg(test)]

@@ -22,7 +22,9 @@ use crate::own::Settings;
 use crate::process::{answer, commands};
 
 /// With the library's headers it fills a datagram.
-const PAYLOAD: [u8; 1_440] = [7; 1_440];
+const PAYLOAD: [u8; MESSAGE_BYTES] = [7; MESSAGE_BYTES];
+/// Bytes of a message, without any header.
+pub(super) const MESSAGE_BYTES: usize = 1_440;
 const DATAGRAM: [u8; 1_472] = [7; 1_472];
 const BUFFER_BYTES: usize = 8 << 20;
 const PORT: u16 = 14_400;

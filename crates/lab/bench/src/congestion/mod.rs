@@ -50,6 +50,8 @@ const RAW_EXCESS: f64 = 1.5;
 const FIXED_SHARE: f64 = 1.0 / 3.0;
 /// What the rate of a flow that adapts is limited to.
 const LIMIT_BITS_PER_SECOND: u64 = 1_000_000_000;
+/// Bytes of a message.
+const MESSAGE_BYTES: f64 = ends::MESSAGE_BYTES as f64;
 const RAW_SECONDS: u32 = 6;
 const FIXED_SECONDS: u32 = 10;
 /// For the receivers to find the sources.
@@ -58,8 +60,18 @@ const DISCOVERY: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
-    let heads =
-        ["way", "messages/s", "of raw", "least/most", "Jain", "dropped", "repaired", "unrecovered", "shares"];
+    let heads = [
+        "way",
+        "messages/s",
+        "Mbit/s",
+        "of raw",
+        "least/most",
+        "Jain",
+        "dropped",
+        "repaired",
+        "unrecovered",
+        "shares",
+    ];
     let mut report = Report::new("congestion", args.json, &heads);
     args.settings.check(&mut report, &ends::OWN_KEYS)?;
     let shape = Shape { megabits_per_second: args.megabits_per_second, queue_ms: args.queue_ms };
@@ -96,7 +108,7 @@ pub(crate) fn run(args: &CongestionArgs) -> Result<(), BenchError> {
     let came = adaptive.run(&network, args.stagger, &report)?;
     came.show(&format!("{} with congestion control", args.flows), raw_per_second, &mut report);
     report.note(format!(
-        "A link of {} Mbit/s with a queue of {} ms (tc tbf); messages of 1,440 bytes, each a datagram; a \
+        "A link of {} Mbit/s with a queue of {} ms (tc tbf); messages of 1,440 bytes, each a datagram, and Mbit/s are theirs without headers; a \
          process for each end, which waits. Shares and rates are of the second half of each run; what is dropped is that of \
          the whole run, in the queue. Receivers give a datagram up after 5 s.",
         args.megabits_per_second, args.queue_ms
@@ -215,6 +227,11 @@ impl Came {
         self.settled.iter().sum::<u64>() as f64 / self.seconds as f64
     }
 
+    /// Megabits a second of messages, without any header.
+    fn megabits(&self) -> f64 {
+        self.per_second() * MESSAGE_BYTES * 8.0 / 1e6
+    }
+
     /// Jain's index: 1 for equal shares.
     fn jain(&self) -> f64 {
         let squares: f64 = self.settled.iter().map(|&n| (n as f64).powi(2)).sum();
@@ -237,6 +254,7 @@ impl Came {
         let cells = [
             contender.to_owned(),
             format!("{:.0}", self.per_second()),
+            format!("{:.1}", self.megabits()),
             format!("{of_raw:.3}"),
             format!("{least_to_most:.2}"),
             format!("{jain:.4}"),
@@ -246,7 +264,8 @@ impl Came {
             per_second.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
         ];
         let object = json!({
-            "way": contender, "messages_per_second": self.per_second(), "of_raw": of_raw,
+            "way": contender, "messages_per_second": self.per_second(),
+            "megabits_per_second": self.megabits(), "of_raw": of_raw,
             "least_to_most": least_to_most, "jain": jain, "dropped": dropped, "repaired": self.repaired,
             "retransmitted": self.retransmitted, "unrecovered": unrecovered,
             "missing": self.missing, "shares": per_second,

@@ -1,12 +1,12 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 
 use crate::BenchError;
 use crate::nats_server;
 use crate::options::Cpu;
-use crate::process::{Process, START_LIMIT, Scratch, free_port};
+use crate::process::{Process, START_LIMIT, free_port};
 
 /// What carries a backbone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,10 +35,61 @@ impl std::fmt::Display for Carrier {
     }
 }
 
+/// Whether servers keep images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cache {
+    /// They do.
+    On,
+    /// They pass on what comes, and ask the publisher again for an image.
+    Off,
+}
+
+impl std::fmt::Display for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Cache::On { "on" } else { "off" })
+    }
+}
+
+impl Cache {
+    /// The settings that take the caches away.
+    pub(crate) fn sets(self) -> &'static [&'static str] {
+        const OFF: [&str; 2] =
+            ["p2ps.services_without_cache=[\"*\"]", "source_distributor.services_without_cache=[\"*\"]"];
+        if self == Cache::Off { &OFF } else { &[] }
+    }
+}
+
+/// What all servers of a workload are told beside what it needs itself.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Settings {
+    /// Further settings of all servers, as for their --set: they count more than those of the workload. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Configuration file of all servers, as for their --config. What the workload sets itself, such as ports and CPUs,
+    /// counts more, and so does --set.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Settings {
+    /// With settings of a workload in front, which count less than those that are there.
+    pub(crate) fn behind<S: AsRef<str>>(&self, own: impl IntoIterator<Item = S>) -> Settings {
+        let own = own.into_iter().map(|set| set.as_ref().to_owned());
+        Settings { set: own.chain(self.set.iter().cloned()).collect(), config: self.config.clone() }
+    }
+
+    /// As the arguments of a daemon, behind settings of its own.
+    fn args(&self, own: impl IntoIterator<Item = String>) -> Vec<String> {
+        let file = self.config.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
+        let sets = own.into_iter().chain(self.set.iter().cloned());
+        file.chain(sets.flat_map(|set| ["--set".to_owned(), set])).collect()
+    }
+}
+
 /// The ports at which the processes of one system meet, and what all of them are told.
 pub(crate) struct Backbone {
     messaging: [String; 2],
-    sets: Vec<String>,
+    settings: Settings,
     /// What the carrier needs beside the daemons: a resolver, or a server of NATS.
     server: Option<Process>,
     /// The updates go through it.
@@ -47,18 +98,18 @@ pub(crate) struct Backbone {
 
 impl Backbone {
     /// One with ports of its own. Further settings of all processes come last and count.
-    pub(crate) fn new(sets: &[String]) -> Result<Backbone, BenchError> {
+    pub(crate) fn new(settings: Settings) -> Result<Backbone, BenchError> {
         let messaging = [
             format!("messaging.lbtrm.destination_port={}", free_port()?),
             format!("messaging.resolver.multicast_port={}", free_port()?),
         ];
-        Ok(Backbone { messaging, sets: sets.to_vec(), server: None, carries: false })
+        Ok(Backbone { messaging, settings, server: None, carries: false })
     }
 
     /// One over a carrier. What that needs is started, a server of NATS on this CPU.
     pub(crate) fn over(
         carrier: Carrier,
-        sets: &[String],
+        settings: &Settings,
         cpu: Cpu,
         nats_server: Option<&Path>,
     ) -> Result<Backbone, BenchError> {
@@ -79,8 +130,7 @@ impl Backbone {
                 (Some(server), vec!["backbone.carrier=nats".to_owned(), known])
             }
         };
-        let all: Vec<String> = own.into_iter().chain(sets.iter().cloned()).collect();
-        Ok(Backbone { server, carries: carrier == Carrier::Nats, ..Backbone::new(&all)? })
+        Ok(Backbone { server, carries: carrier == Carrier::Nats, ..Backbone::new(settings.behind(own))? })
     }
 
     /// CPU time so far of a server that the updates go through.
@@ -90,8 +140,7 @@ impl Backbone {
 
     /// The arguments of a process with these settings of its own.
     pub(crate) fn args(&self, own: Vec<String>) -> Result<Vec<String>, BenchError> {
-        let sets = self.messaging.iter().cloned().chain(own).chain(unicast_ports()?);
-        Ok(sets.chain(self.sets.iter().cloned()).flat_map(|set| ["--set".to_owned(), set]).collect())
+        Ok(self.settings.args(self.messaging.iter().cloned().chain(own).chain(unicast_ports()?)))
     }
 
     fn daemon(&self, role: &str, own: Vec<String>) -> Result<Process, BenchError> {
@@ -108,6 +157,17 @@ impl Backbone {
         own.push(format!("source_distributor.provider_port={provider_port}"));
         own.extend(on_cpu("source_distributor", cpu));
         self.daemon("source-distributor", own)
+    }
+
+    /// A source distributor that dials an interactive provider at a port of this host.
+    pub(crate) fn dialling(&self, publisher: u16, cpu: Cpu) -> Result<Process, BenchError> {
+        let provider_port = free_port()?;
+        let dialled = format!(
+            "source_distributor.interactive=[{{ name = \"publisher\", hosts = [\"127.0.0.1:{publisher}\"] }}]"
+        );
+        let mut distributor = self.distributor(provider_port, cpu, vec![dialled])?;
+        distributor.listens(provider_port, START_LIMIT)?;
+        Ok(distributor)
     }
 
     /// A point-to-point server, which takes consumers at a port.
@@ -145,7 +205,8 @@ fn on_cpu(section: &str, cpu: Cpu) -> Option<String> {
 
 /// A source distributor and a point-to-point server with ports of their own.
 pub(crate) struct Daemons {
-    pub(crate) provider_port: u16,
+    /// Where providers connect to; none if the source distributor dials the publisher.
+    pub(crate) provider_port: Option<u16>,
     pub(crate) rssl_port: u16,
     pub(crate) server: Process,
     pub(crate) distributor: Process,
@@ -154,31 +215,43 @@ pub(crate) struct Daemons {
 }
 
 impl Daemons {
-    pub(crate) fn start(cpus: [Cpu; 2], sets: &[String]) -> Result<Daemons, BenchError> {
-        Daemons::start_with_admin(cpus, sets, None)
+    pub(crate) fn start(cpus: [Cpu; 2], settings: Settings) -> Result<Daemons, BenchError> {
+        Daemons::start_with_admin(cpus, settings, None)
     }
 
     /// The same; the point-to-point server tells its counters at that port.
     pub(crate) fn start_with_admin(
         cpus: [Cpu; 2],
-        sets: &[String],
+        settings: Settings,
         admin_port: Option<u16>,
     ) -> Result<Daemons, BenchError> {
-        Daemons::start_over(Backbone::new(sets)?, cpus, admin_port)
+        Daemons::start_over(Backbone::new(settings)?, cpus, admin_port, None)
     }
 
-    /// The same over a backbone.
+    /// The same over a backbone. With a publisher's port, the source distributor dials that one.
     pub(crate) fn start_over(
         backbone: Backbone,
         cpus: [Cpu; 2],
         admin_port: Option<u16>,
+        dialled: Option<u16>,
     ) -> Result<Daemons, BenchError> {
-        let [provider_port, rssl_port] = [free_port()?, free_port()?];
-        let mut distributor = backbone.distributor(provider_port, cpus[0], Vec::new())?;
+        let provider_port = if dialled.is_none() { Some(free_port()?) } else { None };
+        let mut distributor = match (dialled, provider_port) {
+            (None, Some(port)) => backbone.distributor(port, cpus[0], Vec::new())?,
+            (publisher, _) => backbone.dialling(publisher.unwrap_or(0), cpus[0])?,
+        };
+        let rssl_port = free_port()?;
         let mut server = backbone.server(rssl_port, cpus[1], admin_port)?;
-        distributor.listens(provider_port, START_LIMIT)?;
+        if let Some(port) = provider_port {
+            distributor.listens(port, START_LIMIT)?;
+        }
         server.listens(rssl_port, START_LIMIT)?;
         Ok(Daemons { provider_port, rssl_port, server, distributor, backbone })
+    }
+
+    /// Where a non-interactive provider connects to, as an argument.
+    pub(crate) fn provider_port(&self) -> Result<u16, BenchError> {
+        self.provider_port.ok_or_else(|| BenchError::new("the source distributor dials the publisher"))
     }
 }
 
@@ -186,28 +259,23 @@ impl Daemons {
 pub(crate) struct PointOfPresence {
     pub(crate) rssl_port: u16,
     pub(crate) server: Process,
-    /// Where its configuration is.
-    _scratch: Scratch,
 }
 
 impl PointOfPresence {
     /// One behind the server at a port; both of its threads are kept on a CPU.
-    pub(crate) fn start(upstream: u16, cpu: Cpu, sets: &[String]) -> Result<PointOfPresence, BenchError> {
-        let (scratch, rssl_port) = (Scratch::new()?, free_port()?);
-        let text = format!("[[p2ps.upstream]]\nname = \"upstream\"\nhosts = [\"127.0.0.1:{upstream}\"]\n");
-        let file = scratch.write("pop.toml", &text)?;
+    pub(crate) fn start(upstream: u16, cpu: Cpu, settings: &Settings) -> Result<PointOfPresence, BenchError> {
+        let rssl_port = free_port()?;
         let threads = ["source_distributor", "p2ps"].map(|section| on_cpu(section, cpu));
         let own = [
+            format!("p2ps.upstream=[{{ name = \"upstream\", hosts = [\"127.0.0.1:{upstream}\"] }}]"),
             format!("p2ps.rssl_port={rssl_port}"),
             "p2ps.websocket_port=0".to_owned(),
             "p2ps.shards=1".to_owned(),
         ];
-        let sets = own.into_iter().chain(threads.into_iter().flatten()).chain(sets.iter().cloned());
-        let sets = sets.flat_map(|set| ["--set".to_owned(), set]);
-        let args: Vec<String> = ["--config".to_owned(), file].into_iter().chain(sets).collect();
+        let args = settings.args(own.into_iter().chain(threads.into_iter().flatten()));
         let mut server = Process::daemon("p2ps", &args)?;
         server.listens(rssl_port, START_LIMIT)?;
-        Ok(PointOfPresence { rssl_port, server, _scratch: scratch })
+        Ok(PointOfPresence { rssl_port, server })
     }
 }
 

@@ -18,6 +18,7 @@ use super::publisher::{Items, Publisher};
 use super::{Pacing, SentRun};
 use crate::BenchError;
 use crate::chain::run_number;
+use crate::decode::DecodeArgs;
 use crate::process::{self, answer, free_port};
 use crate::update::Profile;
 
@@ -27,6 +28,8 @@ pub(crate) struct InProcessArgs {
     own: u32,
     #[command(flatten)]
     profile: Profile,
+    #[command(flatten)]
+    decode: DecodeArgs,
 }
 
 /// The CPU of publisher and consumer, and the one of source distributor and point-to-point server.
@@ -75,7 +78,7 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
     affinity::pin_to_cpu(CPUS[0])?;
     let items = Items { common: 0, mounts: 1, own: args.own };
     let mut publisher = Publisher::connect(provider_port, items, args.profile)?;
-    let mut observer = Observer::connect(rssl_port, args.own)?;
+    let mut observer = Observer::connect(rssl_port, args.own, args.decode, args.profile)?;
     mode.block();
     answer(&json!({ "ready": true }));
     let commands = process::commands();
@@ -85,9 +88,9 @@ pub(crate) fn in_process(args: &InProcessArgs) -> Result<(), BenchError> {
                 mode.spin(&waker);
                 let sent = run(&command, &mut publisher, &mut observer)?;
                 mode.block();
-                let Some((run, latencies)) = observer.take_run() else { continue };
+                let Some(observed) = observer.take_run()? else { continue };
                 let mut ran = sent.answer();
-                (ran["run"], ran["latencies"]) = (json!(run), json!(latencies.spread()));
+                observed.put(&mut ran);
                 answer(&ran);
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {

@@ -2,30 +2,36 @@
 //! rate.
 
 mod consumer;
+mod contenders;
 mod daemons;
 mod in_process;
 mod pacing;
 mod publisher;
 
 pub(crate) use consumer::{ConsumerArgs, Observer, consumer};
-pub(crate) use daemons::{Backbone, Carrier, Daemons, PointOfPresence};
+pub(crate) use daemons::{Backbone, Cache, Carrier, Daemons, PointOfPresence, Settings};
 pub(crate) use in_process::{InProcessArgs, in_process};
 pub(crate) use pacing::{Pacing, SentRun};
-pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, pick_place, publisher};
+pub(crate) use publisher::{Items, PublisherArgs, SERVICE, SERVICE_ID, pick, publisher};
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measure::{Runs, Summaries, Summary};
+use measure::{Runs, Summaries};
 use serde_json::{Value, json};
 
+use crate::contest;
+use crate::decode::DecodeArgs;
 use crate::nats_server;
 use crate::options::Cpu;
-use crate::process::{Process, START_LIMIT, free_port};
 use crate::report::{self, Report};
+use crate::search::{self, Bound, Bounded, Bracket, Found, SearchArgs};
 use crate::update::Profile;
 use crate::{BenchError, RunOptions};
+
+use contenders::{EndToEndContender, GIVES_UP_MS, LATE, Ran, Way};
 
 const CPUS: [usize; 4] = [0, 1, 1, 0];
 
@@ -59,9 +65,16 @@ pub struct EndToEndArgs {
     profile: Profile,
     #[command(flatten)]
     placement: Placement,
-    /// Further settings of both daemons, as for their --set.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    /// Whether the servers keep images. If one of them is `off`, the publisher is an interactive provider, which can be
+    /// asked for images, and the source distributor dials it. The layout `one-process` has caches.
+    #[arg(long, value_delimiter = ',', default_values_t = [Cache::On])]
+    cache: Vec<Cache>,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -97,8 +110,41 @@ impl EndToEndArgs {
             pacing: Pacing::Sleep,
             profile: Profile::default(),
             placement: Placement { cpus: CPUS.to_vec(), unpinned: false },
-            set: Vec::new(),
+            cache: vec![Cache::On],
+            decode: DecodeArgs::none(),
+            search: SearchArgs::none(),
+            settings: Settings::default(),
         }
+    }
+
+    /// Whether servers can ask the publisher for images.
+    fn is_interactive(&self) -> bool {
+        self.cache.contains(&Cache::Off)
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        self.profile.check()?;
+        if self.is_interactive() && !self.profile.is_published() {
+            let text = "--cache off: the interactive publisher has updates of 74 bytes of payload alone, without --payload, \
+                        --image-fields and --update-fields";
+            return Err(BenchError::new(text));
+        }
+        Ok(())
+    }
+
+    /// What is compared, in its order.
+    fn ways(&self, has_nats: bool) -> Vec<Way> {
+        let mut ways = vec![Way::Chain];
+        for layout in &self.layouts {
+            if *layout == Layout::OneProcess {
+                ways.push(Way::OneProcess);
+                continue;
+            }
+            for carrier in self.backbones.iter().filter(|carrier| has_nats || **carrier != Carrier::Nats) {
+                ways.extend(self.cache.iter().map(|cache| Way::Servers(*layout, *carrier, *cache)));
+            }
+        }
+        ways
     }
 
     fn cpu(&self, part: usize) -> Cpu {
@@ -126,164 +172,178 @@ impl Placement {
 
 /// One of those that are compared.
 struct One {
-    name: String,
-    /// By which layout and carrier, if there is a choice.
-    carried: Option<(Layout, Carrier)>,
+    way: Way,
     contender: Box<dyn EndToEndContender>,
     /// It has failed, and takes no part any more.
     is_out: bool,
 }
 
-impl One {
-    fn new(name: String, carried: Option<(Layout, Carrier)>, contender: Box<dyn EndToEndContender>) -> One {
-        One { name, carried, contender, is_out: false }
-    }
-}
-
-/// One run.
-struct Ran {
-    seen: Summary,
-    sent: u64,
-    /// How long after its time the last update was handed over.
-    late: Duration,
-}
-
-impl Ran {
-    /// What a sender has answered, and what the receiver saw.
-    fn new(sender: &Value, receiver: &Value) -> Result<Ran, BenchError> {
-        let number = |key: &str| {
-            sender[key].as_u64().ok_or_else(|| BenchError::new(format!("no {key} in the answer {sender}")))
-        };
-        Ok(Ran {
-            seen: serde_json::from_value(receiver["latencies"].clone())?,
-            sent: number("sent")?,
-            late: Duration::from_nanos(number("late_ns")?),
-        })
-    }
-}
-
-/// A sender that is so far behind its times gives up: the rate is not sustained.
-const GIVES_UP_MS: u64 = 2_000;
-/// A rate is sustained if the last update is handed over within this of its time, and all have come.
-const LATE: Duration = Duration::from_millis(50);
-
-/// What is compared: one path from a sender to a receiver.
-trait EndToEndContender {
-    /// One run.
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError>;
-
-    /// CPU time so far of each server, or of what stands in for it, in the order of an update's way; nothing if they have no
-    /// processes of their own.
-    fn busy(&self) -> Result<Vec<Duration>, BenchError>;
-}
-
 pub(crate) fn run(args: &EndToEndArgs) -> Result<(), BenchError> {
-    args.profile.check()?;
+    args.check()?;
     let behind = [
+        "naive p50 us",
+        "naive p99 us",
+        "received/s",
         "lost",
         "sustained",
         "p50 beside the chain",
         "p50 beside multicast",
         "source distributor, P2PS, point of presence, nats-server: CPU ns an update",
     ];
-    let heads = [&["way", "updates/s"][..], &report::LATENCY_HEADS, &behind].concat();
+    let searched = if args.search.is_on() { &search::SEARCH_HEADS[..] } else { &[] };
+    let heads = [&["way", "updates/s"][..], &report::LATENCY_HEADS, &behind, searched].concat();
     let mut report = Report::new("end-to-end", args.options.json, &heads);
-    let mut contenders = vec![One::new("bare chain".to_owned(), None, Box::new(Chain::start(args)?))];
     let program = nats_server::find(args.nats_server.as_deref());
     if args.backbones.contains(&Carrier::Nats) && program.is_none() {
         report.note(nats_server::NOT_FOUND.to_owned());
     }
-    for layout in &args.layouts {
-        if *layout == Layout::OneProcess {
-            let (name, contender) = (layout.to_string(), Box::new(OneProcess::start(args)?));
-            contenders.push(One::new(name, None, contender));
-            continue;
-        }
-        for carrier in &args.backbones {
-            if *carrier == Carrier::Nats && program.is_none() {
-                continue;
-            }
-            let name = match carrier {
-                Carrier::Multicast => layout.to_string(),
-                other => format!("{layout}, {other}"),
-            };
-            let backbone = Backbone::over(*carrier, &args.set, args.cpu(1), program.as_deref())?;
-            let contender = Box::new(Separate::start(args, backbone, *layout == Layout::Pop)?);
-            contenders.push(One::new(name, Some((*layout, *carrier)), contender));
-        }
-    }
+    let ways = args.ways(program.is_some());
+    let failed = if args.search.is_on() {
+        search_all(&ways, args, program.as_deref(), &mut report)?;
+        None
+    } else {
+        at_rates(&ways, args, program.as_deref(), &mut report)?
+    };
+    notes(args, &mut report)?;
+    report.print()?;
+    failed.map_or(Ok(()), |name| Err(BenchError::new(format!("{name} has failed: the notes say how"))))
+}
+
+/// Measures all at each rate, in turns. Returns one that has failed.
+fn at_rates(
+    ways: &[Way],
+    args: &EndToEndArgs,
+    nats_server: Option<&Path>,
+    report: &mut Report,
+) -> Result<Option<String>, BenchError> {
+    let start = |way: &Way| {
+        let contender = way.start(args, nats_server)?;
+        Ok::<_, BenchError>(One { way: *way, contender, is_out: false })
+    };
+    let mut contenders = ways.iter().map(start).collect::<Result<Vec<One>, _>>()?;
     for rate in &args.rates {
         let mut figures: Vec<Figures> = contenders.iter().map(|_| Figures::default()).collect();
         for run in 0..=args.options.runs {
             // The first one warms caches, buffers and routes.
             let seconds = if run == 0 { args.options.seconds.min(1.0) } else { args.options.seconds };
-            let command = json!({
-                "run": run + 1, "rate": rate, "bursts": args.bursts, "seconds": seconds, "gives_up_ms": GIVES_UP_MS,
-            });
-            let limit = Duration::from_secs_f64(seconds + 20.0);
-            let due = (*rate as f64 * seconds) as u64;
             let taking_part = contenders.iter_mut().zip(&mut figures).filter(|(one, _)| !one.is_out);
             for (one, figures) in taking_part {
-                report.progress(&format!("{}, {rate}/s, run {run} of {}", one.name, args.options.runs));
-                match measure(one, &command, limit) {
-                    Ok((ran, before, busy)) if run > 0 => {
-                        figures.add(&ran, due);
-                        figures.add_busy(&before, &busy, ran.sent);
-                    }
+                let name = one.way.name();
+                report.progress(&format!("{name}, {rate}/s, run {run} of {}", args.options.runs));
+                match contenders::run(&mut *one.contender, args, (run, *rate as f64, seconds)) {
+                    Ok(ran) if run > 0 => figures.add(&ran),
                     Ok(_) => {}
                     Err(error) => {
-                        (one.is_out, figures.has_failed) = (true, true);
-                        let name = &one.name;
+                        one.is_out = true;
+                        figures.add_broken(&error);
                         report.note(format!("{name} at {rate}/s: {error}. It is left out from there on."));
                     }
                 }
             }
         }
-        let p50 = |figures: &Figures| figures.latencies.p50().median();
-        let chain = p50(&figures[0]);
-        for (one, of_one) in contenders.iter().zip(&figures).filter(|(_, figures)| figures.runs > 0) {
-            let multicast = one.carried.map(|(layout, _)| Some((layout, Carrier::Multicast)));
-            let place = contenders.iter().position(|other| Some(other.carried) == multicast);
-            let multicast = place.map(|place| p50(&figures[place]));
-            of_one.report(&mut report, &one.name, *rate, (chain, multicast));
+        let chain = figures[0].p50();
+        for (one, of_one) in contenders.iter().zip(&figures).filter(|(_, figures)| figures.has_row()) {
+            let multicast = one.way.over_multicast();
+            let place = contenders.iter().position(|other| Some(other.way) == multicast);
+            let multicast = place.map(|place| figures[place].p50());
+            of_one.report(report, &one.way.name(), *rate as f64, (chain, multicast), None);
         }
     }
+    Ok(contenders.iter().find(|one| one.is_out).map(|one| one.way.name()))
+}
+
+/// The highest rate of each, one after the other.
+fn search_all(
+    ways: &[Way],
+    args: &EndToEndArgs,
+    nats_server: Option<&Path>,
+    report: &mut Report,
+) -> Result<(), BenchError> {
+    let bound = args.search.bound();
+    for way in ways {
+        let found = search_one(*way, args, nats_server, report)?;
+        let bracket = found.bracket();
+        let mut row = |rate: f64, runs: &[Bounded<Ran>]| {
+            let mut figures = Figures::default();
+            runs.iter().for_each(|run| figures.add(&run.trial));
+            figures.is_above = runs.iter().any(|run| !run.is_under());
+            figures.report(report, &way.name(), rate, (f64::NAN, None), Some((bracket, bound)));
+        };
+        if let Some(rate) = found.rate {
+            row(rate, &found.runs);
+        }
+        if let Some((rate, run)) = &found.above {
+            row(*rate, std::slice::from_ref(run));
+        }
+    }
+    Ok(())
+}
+
+/// One that fails is not sustained; the next run has new processes.
+fn search_one(
+    way: Way,
+    args: &EndToEndArgs,
+    nats_server: Option<&Path>,
+    report: &Report,
+) -> Result<Found<Bounded<Ran>>, BenchError> {
+    let (bound, seconds) = (args.search.bound(), args.options.seconds);
+    let mut first = way.start(args, nats_server)?;
+    contenders::run(&mut *first, args, (0, args.search.from(), seconds.min(1.0)))?;
+    let (mut contender, mut runs) = (Some(first), 0);
+    args.search.search(args.options.runs).highest(|rate| {
+        report.progress(&format!("{}, {rate:.0}/s", way.name()));
+        let mut present = match contender.take() {
+            Some(present) => present,
+            None => way.start(args, nats_server)?,
+        };
+        runs += 1;
+        let trial = match contenders::run(&mut *present, args, (runs, rate, seconds)) {
+            Ok(ran) => {
+                contender = Some(present);
+                ran
+            }
+            Err(error) => Ran::broken(&error),
+        };
+        Ok(Bounded { trial, bound })
+    })
+}
+
+fn notes(args: &EndToEndArgs, report: &mut Report) -> Result<(), BenchError> {
     let bursts = args.bursts.map_or("Updates leave evenly spread".to_owned(), |bursts| {
         format!("Updates leave in {bursts} bursts a second")
     });
-    report.note(format!("{} items with {}. {bursts}.", args.items, args.profile.describe()));
-    report.note(report::LATENCY_NOTE.to_owned());
+    let publisher = if args.is_interactive() { "an interactive" } else { "a non-interactive" };
+    report.note(format!(
+        "{} items of {publisher} provider with {}. {bursts}. {}",
+        args.items,
+        args.profile.describe(),
+        args.decode.describe()
+    ));
+    report.note(format!("Every update is timed. {}", report::LATENCY_NOTE));
+    report.note(
+        "Naive is what would be seen from the time when each update was sent, in place of the time when it was meant to be: a \
+         sender that waits hides what it waits for."
+            .to_owned(),
+    );
     report.note(format!(
         "A rate is sustained if in each run all updates were sent, the last one at most {} ms behind its time, and all have \
          come. Else the row says how many were not sent, since a sender {GIVES_UP_MS} ms behind gives up, and how late it was.",
         LATE.as_millis()
     ));
-    report.print()?;
-    match contenders.iter().find(|one| one.is_out) {
-        None => Ok(()),
-        Some(out) => Err(BenchError::new(format!("{} has failed: the notes say how", out.name))),
+    if args.search.is_on() {
+        report.note(args.search.describe(args.options.runs));
+        let cpus: BTreeSet<usize> = (0..CPUS.len()).filter_map(|part| args.cpu(part).number()).collect();
+        contest::note_jitter(report, &cpus, args.options)?;
     }
-}
-
-/// One run, with the CPU times of the servers before it and behind it.
-fn measure(
-    one: &mut One,
-    command: &Value,
-    limit: Duration,
-) -> Result<(Ran, Vec<Duration>, Vec<Duration>), BenchError> {
-    let before = one.contender.busy()?;
-    let ran = one.contender.run(command, limit)?;
-    let busy = one.contender.busy()?;
-    if ran.seen.count > ran.sent {
-        return Err(BenchError::new(format!("{} sent, {} received", ran.sent, ran.seen.count)));
-    }
-    Ok((ran, before, busy))
+    Ok(())
 }
 
 /// What several runs came to.
 #[derive(Default)]
 struct Figures {
     latencies: Summaries,
+    naive: Summaries,
+    received_per_s: Runs,
     runs: u32,
     /// Updates, of all runs.
     lost: u64,
@@ -291,177 +351,110 @@ struct Figures {
     unsent: u64,
     /// The longest of the runs.
     late: Duration,
-    /// A run came to nothing.
-    has_failed: bool,
+    /// How a run has failed.
+    broken: Option<String>,
+    /// A latency is not under the bound of a search.
+    is_above: bool,
     /// CPU nanoseconds an update of each server, if it is known.
     busy_ns: Vec<Runs>,
 }
 
 impl Figures {
-    fn add(&mut self, ran: &Ran, due: u64) {
+    fn add(&mut self, ran: &Ran) {
+        if ran.broken.is_some() {
+            self.broken.clone_from(&ran.broken);
+            return;
+        }
         self.latencies.add(ran.seen.clone());
+        self.naive.add(ran.naive.clone());
+        self.received_per_s.add(ran.seen.count as f64 / (ran.seconds + ran.late.as_secs_f64()));
         self.runs += 1;
-        self.lost += ran.sent - ran.seen.count;
-        self.unsent += due.saturating_sub(ran.sent);
+        self.lost += ran.lost();
+        self.unsent += ran.unsent();
         self.late = self.late.max(ran.late);
-    }
-
-    fn is_sustained(&self) -> bool {
-        !self.has_failed && self.lost == 0 && self.unsent == 0 && self.late < LATE
-    }
-
-    fn add_busy(&mut self, before: &[Duration], after: &[Duration], updates: u64) {
-        self.busy_ns.resize_with(after.len(), Runs::default);
-        for ((runs, before), after) in self.busy_ns.iter_mut().zip(before).zip(after) {
-            runs.add(after.saturating_sub(*before).as_nanos() as f64 / updates as f64);
+        self.busy_ns.resize_with(ran.busy.len(), Runs::default);
+        for (runs, busy) in self.busy_ns.iter_mut().zip(&ran.busy) {
+            runs.add(busy.as_nanos() as f64 / ran.sent as f64);
         }
     }
 
+    fn add_broken(&mut self, error: &BenchError) {
+        self.broken = Some(error.to_string());
+    }
+
+    /// There is something to say.
+    fn has_row(&self) -> bool {
+        self.runs > 0 || self.broken.is_some()
+    }
+
+    fn p50(&self) -> f64 {
+        self.latencies.p50().median()
+    }
+
+    /// Why the rate is not sustained; none if it is.
+    fn fault(&self) -> Option<String> {
+        if let Some(broken) = &self.broken {
+            return Some(broken.clone());
+        }
+        if self.lost == 0 && self.unsent == 0 && self.late < LATE {
+            return self.is_above.then(|| "not under the bound".to_owned());
+        }
+        Some(format!("{} not sent, {} ms late", self.unsent, self.late.as_millis()))
+    }
+
     /// `chain` and `multicast` are medians that the p50 is compared with.
-    fn report(&self, report: &mut Report, name: &str, rate: u64, (chain, multicast): (f64, Option<f64>)) {
-        let p50 = self.latencies.p50().median();
-        let (ratio, to_multicast) = (p50 / chain, multicast.map(|multicast| p50 / multicast));
+    fn report(
+        &self,
+        report: &mut Report,
+        name: &str,
+        rate: f64,
+        (chain, multicast): (f64, Option<f64>),
+        searched: Option<(Bracket, Option<Bound>)>,
+    ) {
+        let p50 = self.p50();
+        let finite = |ratio: f64| Some(ratio).filter(|ratio| ratio.is_finite());
+        let (ratio, to_multicast) = (finite(p50 / chain), multicast.and_then(|of| finite(p50 / of)));
         let busy: Vec<String> = self.busy_ns.iter().map(|runs| format!("{:.0}", runs.median())).collect();
         let busy_json = (!self.busy_ns.is_empty())
             .then(|| self.busy_ns.iter().map(report::spread_json).collect::<Vec<Value>>());
+        let fault = self.fault();
+        let [naive_p50, _, naive_p99, ..] = self.naive.percentiles();
+        let naive = [naive_p50, naive_p99].map(|ns| ns.map_or_else(|| "-".to_owned(), report::micros));
+        let received = finite(self.received_per_s.median());
         let behind = [
+            received.map_or_else(|| "-".to_owned(), |received| format!("{received:.0}")),
             self.lost.to_string(),
-            if self.is_sustained() {
-                "yes".to_owned()
-            } else {
-                format!("no: {} not sent, {} ms late", self.unsent, self.late.as_millis())
-            },
-            show_ratio(Some(ratio)),
+            fault.as_ref().map_or_else(|| "yes".to_owned(), |fault| format!("no: {fault}")),
+            show_ratio(ratio),
             show_ratio(to_multicast),
             busy.join(", "),
         ];
-        let object = json!({
-            "way": name, "rate": rate, "lost": self.lost, "p50_to_chain": ratio,
-            "is_sustained": self.is_sustained(), "unsent": self.unsent, "late_ns": self.late.as_nanos() as u64,
-            "p50_to_multicast": to_multicast, "server_cpu_ns_per_update": busy_json,
+        let mut object = json!({
+            "way": name, "rate": rate_json(rate), "lost": self.lost, "p50_to_chain": ratio,
+            "is_sustained": fault.is_none(), "fault": fault, "unsent": self.unsent,
+            "late_ns": self.late.as_nanos() as u64, "p50_to_multicast": to_multicast,
+            "server_cpu_ns_per_update": busy_json,
+            "received_per_s": received.map(|_| report::spread_json(&self.received_per_s)),
+            "naive": (self.naive.count() > 0).then(|| report::latency_json(&self.naive, json!({}))),
         });
+        let mut searched_cells = Vec::new();
+        if let Some((bracket, bound)) = searched {
+            searched_cells.extend(bracket.cells());
+            bracket.put(&mut object, bound);
+        }
         let object = report::latency_json(&self.latencies, object);
         let of_latency = report::latency_cells(&self.latencies, report::micros);
-        report.row([name.to_owned(), rate.to_string()].into_iter().chain(of_latency).chain(behind), object);
+        let cells = [name.to_owned(), format!("{rate:.0}")].into_iter().chain(of_latency).chain(naive);
+        report.row(cells.chain(behind).chain(searched_cells), object);
     }
+}
+
+/// A whole number where it is one.
+fn rate_json(rate: f64) -> Value {
+    if rate.fract() == 0.0 { json!(rate as u64) } else { json!(rate) }
 }
 
 /// Nothing beside what is not there, or has come to nothing.
 fn show_ratio(ratio: Option<f64>) -> String {
-    ratio.filter(|ratio| ratio.is_finite()).map_or_else(String::new, |ratio| format!("{ratio:.2}"))
-}
-
-/// Bare sockets.
-struct Chain {
-    source: Process,
-    relays: [Process; 2],
-    sink: Process,
-}
-
-impl Chain {
-    fn start(args: &EndToEndArgs) -> Result<Chain, BenchError> {
-        let group_port = ["--group-port".to_owned(), free_port()?.to_string()];
-        let profile = args.profile.args();
-        let relay = |name, part| {
-            let words = [&group_port[..], &profile, &args.cpu(part).args()].concat();
-            let mut relay = Process::role(name, &words)?;
-            let port = relay.expect("port", START_LIMIT)?["port"].to_string();
-            Ok::<_, BenchError>((relay, port))
-        };
-        let (out, out_port) = relay("chain-relay-out", 1)?;
-        let (into, in_port) = relay("chain-relay-in", 2)?;
-        let sink = ["--from".to_owned(), in_port];
-        let mut sink = Process::role("chain-sink", &[&sink[..], &profile, &args.cpu(3).args()].concat())?;
-        sink.expect("ready", START_LIMIT)?;
-        let source = ["--to".to_owned(), out_port, "--pacing".to_owned(), args.pacing.to_string()];
-        let mut source =
-            Process::role("chain-source", &[&source[..], &profile, &args.cpu(0).args()].concat())?;
-        source.expect("ready", START_LIMIT)?;
-        Ok(Chain { source, relays: [out, into], sink })
-    }
-}
-
-impl EndToEndContender for Chain {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
-        self.source.tell(command)?;
-        let sent = self.source.expect("sent", limit)?;
-        Ran::new(&sent, &self.sink.expect("latencies", limit)?)
-    }
-
-    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
-        self.relays.iter().map(Process::cpu_time).collect()
-    }
-}
-
-/// A process for each part.
-struct Separate {
-    publisher: Process,
-    consumer: Process,
-    daemons: Daemons,
-    pop: Option<PointOfPresence>,
-}
-
-impl Separate {
-    fn start(args: &EndToEndArgs, backbone: Backbone, has_pop: bool) -> Result<Separate, BenchError> {
-        let daemons = Daemons::start_over(backbone, [args.cpu(1), args.cpu(2)], None)?;
-        let pop =
-            has_pop.then(|| PointOfPresence::start(daemons.rssl_port, args.cpu(2), &args.set)).transpose()?;
-        let items = ["--common", "0", "--mounts", "1", "--own", &args.items.to_string()].map(str::to_owned);
-        let publisher = [
-            "--port".to_owned(),
-            daemons.provider_port.to_string(),
-            "--pacing".to_owned(),
-            args.pacing.to_string(),
-        ];
-        let mut publisher = Process::role(
-            "publisher",
-            &[&publisher[..], &items, &args.profile.args(), &args.cpu(0).args()].concat(),
-        )?;
-        publisher.expect("ready", START_LIMIT)?;
-        let port = pop.as_ref().map_or(daemons.rssl_port, |pop| pop.rssl_port);
-        let consumer = ["--port", &port.to_string(), "--own", &args.items.to_string()].map(str::to_owned);
-        let mut consumer = Process::role("consumer", &[&consumer[..], &args.cpu(3).args()].concat())?;
-        consumer.expect("ready", START_LIMIT)?;
-        Ok(Separate { publisher, consumer, daemons, pop })
-    }
-}
-
-impl EndToEndContender for Separate {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
-        self.publisher.tell(command)?;
-        let sent = self.publisher.expect("sent", limit)?;
-        Ran::new(&sent, &self.consumer.expect("latencies", limit)?)
-    }
-
-    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
-        let Daemons { distributor, server, backbone, .. } = &self.daemons;
-        let pop = self.pop.as_ref().map(|pop| &pop.server);
-        let daemons = [distributor, server].into_iter().chain(pop).map(Process::cpu_time);
-        daemons.chain(backbone.busy()).collect()
-    }
-}
-
-/// Everything in one process.
-struct OneProcess(Process);
-
-impl OneProcess {
-    fn start(args: &EndToEndArgs) -> Result<OneProcess, BenchError> {
-        let items = ["--own".to_owned(), args.items.to_string()];
-        let mut process = Process::role("in-process", &[&items[..], &args.profile.args()].concat())?;
-        process.expect("ready", START_LIMIT)?;
-        // It would take both CPUs from the other contenders: it only spins while it is told to.
-        Ok(OneProcess(process))
-    }
-}
-
-impl EndToEndContender for OneProcess {
-    fn run(&mut self, command: &Value, limit: Duration) -> Result<Ran, BenchError> {
-        self.0.tell(command)?;
-        let answer = self.0.expect("latencies", limit)?;
-        Ran::new(&answer, &answer)
-    }
-
-    fn busy(&self) -> Result<Vec<Duration>, BenchError> {
-        Ok(Vec::new())
-    }
+    ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))
 }

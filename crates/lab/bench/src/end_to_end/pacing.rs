@@ -39,6 +39,13 @@ impl std::fmt::Display for Pacing {
     }
 }
 
+impl Pacing {
+    /// As the arguments of a role.
+    pub(crate) fn args(self) -> Vec<String> {
+        vec!["--pacing".to_owned(), self.to_string()]
+    }
+}
+
 /// A publisher that has nothing to send is called this often all the same, to serve its connection.
 const IDLE: Duration = Duration::from_millis(5);
 /// Most updates that are handed over at once when the publisher is behind.

@@ -42,6 +42,39 @@ impl Items {
     pub(crate) fn own_name(mount: u32, n: u32) -> String {
         format!("O{mount}.{n}")
     }
+
+    /// As the arguments of a role.
+    pub(crate) fn args(self) -> Vec<String> {
+        let pairs = [("--common", self.common), ("--mounts", self.mounts), ("--own", self.own)];
+        pairs.iter().flat_map(|(name, count)| [(*name).to_owned(), count.to_string()]).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(self) -> u32 {
+        self.common + self.mounts * self.own
+    }
+
+    /// The place of an item among all: the common ones stand first, then those of each mount.
+    pub(crate) fn place(self, name: &str) -> Option<u32> {
+        if let Some(n) = name.strip_prefix('C') {
+            return n.parse().ok().filter(|n| *n < self.common);
+        }
+        let (mount, n) = name.strip_prefix('O')?.split_once('.')?;
+        let (mount, n) = (mount.parse::<u32>().ok()?, n.parse::<u32>().ok()?);
+        (mount < self.mounts && n < self.own).then(|| self.common + mount * self.own + n)
+    }
+
+    /// The place of the item that update number `count`, from 1 on, is for: half of them are for common items if there are
+    /// both kinds.
+    #[inline]
+    pub(crate) fn pick(self, count: u64) -> usize {
+        let (common, own) = (self.common as usize, (self.mounts * self.own) as usize);
+        if common == 0 || own == 0 {
+            return pick_place(common + own, count);
+        }
+        let n = count / 2;
+        if count.is_multiple_of(2) { pick_place(common, n) } else { common + pick_place(own, n) }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -61,8 +94,9 @@ pub(crate) struct PublisherArgs {
 /// A provider of such items, and which of them is next.
 pub(crate) struct Publisher {
     pub(crate) provider: Provider,
-    common: Vec<PublishedItem>,
-    own: Vec<PublishedItem>,
+    items: Items,
+    /// By their places.
+    published: Vec<PublishedItem>,
     profile: Profile,
     updates: PreparedUpdates,
     count: u64,
@@ -86,11 +120,11 @@ impl Publisher {
         };
         let mut provider = Provider::new(&config)?;
         let mut open = |name: String| provider.item(Domain::MARKET_PRICE, SERVICE, &name);
-        let common = (0..items.common).map(|n| open(Items::common_name(n))).collect::<Result<_, _>>()?;
         let own = (0..items.mounts).flat_map(|m| (0..items.own).map(move |n| Items::own_name(m, n)));
-        let own = own.map(open).collect::<Result<_, _>>()?;
+        let names = (0..items.common).map(Items::common_name).chain(own);
+        let published = names.map(&mut open).collect::<Result<_, _>>()?;
         let updates = PreparedUpdates::new(profile)?;
-        let mut publisher = Publisher { provider, common, own, profile, updates, count: 0 };
+        let mut publisher = Publisher { provider, items, published, profile, updates, count: 0 };
         publisher.publish_images()?;
         Ok(publisher)
     }
@@ -104,7 +138,7 @@ impl Publisher {
                 return Err(BenchError::new("the source distributor does not take the login"));
             }
         }
-        for item in self.common.iter().chain(&self.own) {
+        for item in &self.published {
             loop {
                 match self.provider.refresh(*item, &RefreshSpec::default(), |w| profile.write_image(w)) {
                     Err(PublishError::WouldBlock { .. }) => {
@@ -129,17 +163,8 @@ impl Publisher {
         }
         for intended in due {
             self.count += 1;
-            let n = self.count / 2;
-            let item = if self.common.is_empty() {
-                pick(&self.own, self.count)
-            } else if self.own.is_empty() {
-                pick(&self.common, self.count)
-            } else if self.count.is_multiple_of(2) {
-                pick(&self.common, n)
-            } else {
-                pick(&self.own, n)
-            };
-            self.update(*item, *intended, 0)?;
+            let item = self.published[self.items.pick(self.count)];
+            self.update(item, *intended, 0)?;
         }
         self.provider.flush();
         Ok(())
@@ -147,7 +172,7 @@ impl Publisher {
 
     /// Publishes the end of a run, in an item that every mount watches.
     pub(crate) fn end_run(&mut self, run: u8, intended: Nanos) -> Result<(), BenchError> {
-        let item = *self.common.first().or(self.own.first()).ok_or_else(|| BenchError::new("no items"))?;
+        let item = *self.published.first().ok_or_else(|| BenchError::new("no items"))?;
         self.update(item, intended, run)?;
         while !self.provider.flush() {
             self.provider.dispatch(Duration::from_millis(10), &mut |_| ())?;
@@ -158,10 +183,9 @@ impl Publisher {
     fn update(&mut self, item: PublishedItem, intended: Nanos, ends_run: u8) -> Result<(), BenchError> {
         let (count, updates) = (self.count, &self.updates);
         loop {
-            match self
-                .provider
-                .update(item, &UpdateSpec::quote(), |w| updates.write(w, count, intended, ends_run))
-            {
+            match self.provider.update(item, &UpdateSpec::quote(), |w| {
+                updates.write(w, count, (intended, ends_run), clock::monotonic);
+            }) {
                 // The source distributor does not keep up; the time that is waited counts as latency.
                 Err(PublishError::WouldBlock { .. }) => {
                     self.provider.wait_for_room(Duration::from_secs(1), &mut |_| ())?;
@@ -204,5 +228,29 @@ pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_has_a_place_and_its_share_of_the_updates() {
+        let items = Items { common: 3, mounts: 4, own: 5 };
+        let own = (0..4).flat_map(|mount| (0..5).map(move |n| Items::own_name(mount, n)));
+        let names = (0..3).map(Items::common_name).chain(own);
+        let places: Vec<_> = names.map(|name| items.place(&name)).collect();
+        assert_eq!(places, (0..items.count()).map(Some).collect::<Vec<_>>());
+        for name in ["C3", "O4.0", "O0.5", "O0", "X1", "", "C", "O.1", "C-1"] {
+            assert_eq!(items.place(name), None, "{name}");
+        }
+        let mut counts = [0; 23];
+        (1..=600).for_each(|count| counts[items.pick(count)] += 1);
+        assert_eq!((&counts[..3], &counts[3..]), (&[100; 3][..], &[15; 20][..]));
+        let alone = Items { common: 0, mounts: 1, own: 7 };
+        let mut counts = [0; 7];
+        (1..=70).for_each(|count| counts[alone.pick(count)] += 1);
+        assert_eq!(counts, [10; 7]);
     }
 }

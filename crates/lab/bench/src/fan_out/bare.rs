@@ -9,37 +9,45 @@ use net::{Interest, Poller, Token, clock, tcp};
 use serde_json::json;
 use units::Nanos;
 
-use super::contender::Seen;
+use super::mounts::TIME_EVERY;
+use super::seen::Seen;
 use crate::BenchError;
 use crate::chain::{record, record_bytes, run_number};
 use crate::end_to_end::Pacing;
+use crate::every::{Every, TimeEvery};
 use crate::options::Cpu;
 use crate::process::{self, answer};
 use crate::update::Profile;
 
 #[derive(Debug, Args)]
 pub(crate) struct BareServerArgs {
+    /// Connections of all servers, the first of this one, and how many it has.
     #[arg(long)]
     mounts: u32,
+    #[arg(long)]
+    first: u32,
+    #[arg(long)]
+    here: u32,
     #[command(flatten)]
     profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
 }
 
-/// Copies each record to the connections that would watch it, and writes what has gathered.
+/// Makes all records, as if they came from a backbone. Copies each to the connections of this server that would watch it, and writes what has gathered.
 pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     answer(&json!({ "port": listener.local_addr()?.port() }));
     let mut mounts = Vec::new();
-    for _ in 0..args.mounts {
+    for _ in 0..args.here {
         let (stream, _) = listener.accept()?;
         stream.set_nodelay(true)?;
         mounts.push((stream, Vec::with_capacity(64 << 10)));
     }
     answer(&json!({ "ready": true }));
     let (mut count, mut made, length) = (0usize, Vec::new(), record_bytes(args.profile));
+    let first = args.first as usize;
     for command in process::commands() {
         let sent = Pacing::Sleep.run(&command, |due| {
             for intended in due {
@@ -49,8 +57,10 @@ pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
                 if count.is_multiple_of(2) {
                     mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
                 } else {
-                    let at = (count / 2).wrapping_mul(7919) % mounts.len();
-                    mounts[at].1.extend_from_slice(&made);
+                    let at = (count / 2).wrapping_mul(7919) % args.mounts as usize;
+                    if let Some((_, bytes)) = at.checked_sub(first).and_then(|at| mounts.get_mut(at)) {
+                        bytes.extend_from_slice(&made);
+                    }
                 }
             }
             mounts.iter_mut().try_for_each(write)
@@ -59,7 +69,7 @@ pub(crate) fn bare_server(args: &BareServerArgs) -> Result<(), BenchError> {
         record(&mut made, length, sent.end, run_number(&command));
         mounts.iter_mut().for_each(|(_, bytes)| bytes.extend_from_slice(&made));
         mounts.iter_mut().try_for_each(write)?;
-        answer(&json!({ "sent": sent.count }));
+        answer(&sent.answer());
     }
     Ok(())
 }
@@ -79,6 +89,8 @@ pub(crate) struct BareMountsArgs {
     #[arg(long)]
     mounts: u32,
     #[command(flatten)]
+    time_every: TimeEvery,
+    #[command(flatten)]
     profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
@@ -89,10 +101,9 @@ struct Mount {
     stream: TcpStream,
     rest: Vec<u8>,
     has_ended: bool,
+    times: Every,
 }
 
-/// As the mounts of the protocol look at it.
-const SAMPLE: u64 = 64;
 const READ_BYTES: usize = 256 << 10;
 
 pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
@@ -103,7 +114,8 @@ pub(crate) fn bare_mounts(args: &BareMountsArgs) -> Result<(), BenchError> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, args.port))?;
         stream.set_nonblocking(true)?;
         poller.registrar().add(&stream, Token(number.into()), Interest::Read)?;
-        mounts.push(Mount { stream, rest: Vec::new(), has_ended: false });
+        let times = Every::new(args.time_every.or(TIME_EVERY));
+        mounts.push(Mount { stream, rest: Vec::new(), has_ended: false, times });
     }
     answer(&json!({ "ready": true }));
     let (mut bytes, mut seen, mut run) = (vec![0; READ_BYTES], Seen::default(), 0);
@@ -135,7 +147,7 @@ impl Mount {
             let records = bytes[..kept + count].chunks_exact(length);
             self.rest.clear();
             self.rest.extend_from_slice(records.remainder());
-            records.for_each(|record| self.has_ended |= take(record, seen));
+            records.for_each(|record| self.has_ended |= take(record, seen, &mut self.times));
             if kept + count < bytes.len() {
                 return Ok(());
             }
@@ -145,7 +157,7 @@ impl Mount {
 
 /// Returns whether a run ends with this record.
 #[inline]
-fn take(record: &[u8], seen: &mut Seen) -> bool {
+fn take(record: &[u8], seen: &mut Seen, times: &mut Every) -> bool {
     let age_ns = || {
         let intended = record.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         clock::monotonic().since(Nanos(intended)).as_nanos() as u64
@@ -156,7 +168,7 @@ fn take(record: &[u8], seen: &mut Seen) -> bool {
         return true;
     }
     seen.updates += 1;
-    if seen.updates.is_multiple_of(SAMPLE) {
+    if times.is_due() {
         seen.latencies.record(age_ns());
     }
     false

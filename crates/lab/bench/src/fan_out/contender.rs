@@ -1,46 +1,95 @@
-//! The ways of fanning out that are compared, and what comes of each.
+//! The ways of fanning out that are compared: their processes, and a run of them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use measure::{Latencies, Runs};
+use measure::Summary;
 use net::clock;
 use serde_json::{Value, json};
 
-use super::{OTHERS_CPU, SERVER_CPU, words};
-use crate::end_to_end::Daemons;
+use super::seen::Seen;
+use super::words;
+use crate::BenchError;
+use crate::end_to_end::{Backbone, Cache, Carrier, Items, PointOfPresence, Settings};
 use crate::options::Cpu;
-use crate::process::{Process, START_LIMIT};
-use crate::report::{self, Report};
-use crate::{BenchError, RunOptions};
+use crate::process::{Process, START_LIMIT, free_port};
+use crate::search::{Timed, Trial};
+use crate::update::Profile;
 
 /// A run is sustained if its last update comes within this time after it was meant to be sent.
-const LATE: Duration = Duration::from_millis(50);
+pub(super) const LATE: Duration = Duration::from_millis(50);
+/// A sender that is so far behind its times gives up.
+pub(super) const GIVES_UP_MS: u64 = 2_000;
 
 /// The processes that fan out in one way that is compared.
 pub(super) struct FanOutContender {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// Updates out for one in.
     pub(super) copies: f64,
     // Those that would complain of a lost peer end first.
-    pub(super) sink: Process,
-    /// Sends at the rate that it is told; none if the server itself does.
+    /// The clients of each server.
+    pub(super) sinks: Vec<Process>,
+    pub(super) servers: Vec<Process>,
+    /// What feeds the servers, the last of them first.
+    pub(super) feeding: Vec<Process>,
+    /// Sends at the rate that it is told; none if the servers themselves do.
     pub(super) publisher: Option<Process>,
-    pub(super) server: Process,
-    pub(super) _distributor: Option<Process>,
+    /// Lives as long as they do.
+    pub(super) _backbone: Option<Backbone>,
     /// Readers that do not keep up, and what each of them is to read of the bytes of a common update.
     pub(super) slow: Option<(Process, f64)>,
 }
 
+/// CPUs of the servers, in turn, and of everything else.
+#[derive(Clone, Debug)]
+pub(super) struct Cpus {
+    pub(super) servers: Vec<usize>,
+    pub(super) others: Vec<usize>,
+}
+
+impl Cpus {
+    pub(super) fn server(&self, at: usize) -> Cpu {
+        Cpu::on(self.servers.get(at % self.servers.len().max(1)).copied())
+    }
+
+    /// The publisher and what feeds the servers have the first one, clients all in turn.
+    pub(super) fn other(&self, at: usize) -> Cpu {
+        Cpu::on(self.others.get(at % self.others.len().max(1)).copied())
+    }
+}
+
+/// The clients of one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) first: u32,
+    pub(super) here: u32,
+}
+
+/// So many clients, evenly over so many servers.
+pub(super) fn shares(clients: u32, servers: u32) -> Vec<Share> {
+    let begin = |at: u32| (u64::from(clients) * u64::from(at) / u64::from(servers)) as u32;
+    (0..servers).map(|at| Share { first: begin(at), here: begin(at + 1) - begin(at) }).collect()
+}
+
 /// What is different between contenders through Tickcast.
 pub(super) struct Setup {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) copies: f64,
-    /// The items that are published, as arguments.
-    pub(super) items: Vec<String>,
-    /// Settings of both daemons.
-    pub(super) sets: Vec<String>,
-    /// The role of the consumers, and its arguments.
-    pub(super) sink: (&'static str, Vec<String>),
+    pub(super) items: Items,
+    pub(super) profile: Profile,
+    /// The publisher can be asked for images, and the source distributor dials it.
+    pub(super) is_interactive: bool,
+    /// Settings of all servers.
+    pub(super) settings: Settings,
+    pub(super) carrier: Carrier,
+    pub(super) nats_server: Option<PathBuf>,
+    pub(super) cache: Cache,
+    /// The servers take their data from another server, as its clients.
+    pub(super) is_pop: bool,
+    pub(super) shares: Vec<Share>,
+    pub(super) cpus: Cpus,
+    /// The role of the consumers, and the arguments of each process of them.
+    pub(super) sink: (&'static str, fn(Share) -> Vec<String>, Vec<String>),
     /// The port of consumers; one of the settings' if they have one of their own.
     pub(super) port: Option<u16>,
     /// Readers beside them that do not keep up: the arguments of their role, and what each is to read of the bytes of an
@@ -48,270 +97,241 @@ pub(super) struct Setup {
     pub(super) slow: Option<(Vec<String>, f64)>,
 }
 
-impl Setup {
-    pub(super) fn items(common: u32, clients: u32, own: u32) -> Vec<String> {
-        words(&["--common", &common.to_string(), "--mounts", &clients.to_string(), "--own", &own.to_string()])
-    }
-}
-
 impl FanOutContender {
-    /// Publisher, source distributor, point-to-point server and consumers.
-    pub(super) fn tickcast(setup: Setup) -> Result<FanOutContender, BenchError> {
-        let others = Cpu::on(Some(OTHERS_CPU));
-        let Daemons { provider_port, rssl_port, server, distributor, backbone: _ } =
-            Daemons::start([others, Cpu::on(Some(SERVER_CPU))], &setup.sets)?;
-        let publisher = words(&["--port", &provider_port.to_string(), "--pacing", "sleep"]);
-        let mut publisher = Process::role("publisher", &[publisher, setup.items, others.args()].concat())?;
-        publisher.expect("ready", START_LIMIT)?;
-        let (role, args) = setup.sink;
-        let port = words(&["--port", &setup.port.unwrap_or(rssl_port).to_string()]);
-        let mut sink = Process::role(role, &[port.clone(), args, others.args()].concat())?;
-        sink.expect("ready", START_LIMIT)?;
-        let slow = setup.slow.map(|(args, bytes)| {
-            let mut slow = Process::role("slow-mounts", &[port, args, others.args()].concat())?;
+    /// Publisher, source distributor, point-to-point servers and consumers.
+    pub(super) fn tickcast(setup: &Setup) -> Result<FanOutContender, BenchError> {
+        let others = setup.cpus.other(0);
+        let settings = setup.settings.behind(setup.cache.sets());
+        let backbone = Backbone::over(setup.carrier, &settings, others, setup.nats_server.as_deref())?;
+        let (publisher, distributor) = setup.publisher(&backbone, others)?;
+        let mut feeding = vec![distributor];
+        let hub = if setup.is_pop { Some(setup.hub(&backbone, others, &mut feeding)?) } else { None };
+        let (mut servers, mut sinks) = (Vec::new(), Vec::new());
+        let mut first_port = Vec::new();
+        for (at, share) in setup.shares.iter().enumerate() {
+            let (server, own) = setup.server(&backbone, &settings, hub, at)?;
+            servers.push(server);
+            let (role, args_of_share, args) = &setup.sink;
+            let port = words(&["--port", &setup.port.unwrap_or(own).to_string()]);
+            let words = [&port[..], &args_of_share(*share), args, &setup.cpus.other(at).args()].concat();
+            sinks.push(Process::role(role, &words)?);
+            first_port = port;
+        }
+        sinks.iter_mut().try_for_each(|sink| sink.expect("ready", START_LIMIT).map(drop))?;
+        let slow = setup.slow.as_ref().map(|(args, bytes)| {
+            let words = [&first_port[..], args, &others.args()].concat();
+            let mut slow = Process::role("slow-mounts", &words)?;
             slow.expect("ready", START_LIMIT)?;
-            Ok::<_, BenchError>((slow, bytes))
+            Ok::<_, BenchError>((slow, *bytes))
         });
         let slow = slow.transpose()?;
-        let (name, copies) = (setup.name, setup.copies);
-        let (publisher, _distributor) = (Some(publisher), Some(distributor));
-        Ok(FanOutContender { name, copies, sink, publisher, server, _distributor, slow })
+        let (name, copies) = (setup.name.clone(), setup.copies);
+        let (publisher, _backbone) = (Some(publisher), Some(backbone));
+        Ok(FanOutContender { name, copies, sinks, publisher, servers, feeding, _backbone, slow })
     }
 
-    fn run(
+    /// A run, of so many seconds.
+    ///
+    /// # Errors
+    /// One of the processes has failed, or more has come than was sent.
+    pub(super) fn run(
         &mut self,
         seconds: f64,
         run: u32,
-        (rate, bursts): (u64, Option<u32>),
+        (rate, bursts): (f64, Option<u32>),
     ) -> Result<Outcome, BenchError> {
         let limit = Duration::from_secs_f64(seconds * 4.0 + 20.0);
         if let Some((slow, bytes)) = &mut self.slow {
-            slow.tell(&json!({ "bytes_per_s": *bytes * rate as f64 }))?;
+            slow.tell(&json!({ "bytes_per_s": *bytes * rate }))?;
         }
-        let (start, busy_before) = (clock::monotonic(), self.server.cpu_time()?);
-        let source = self.publisher.as_mut().unwrap_or(&mut self.server);
-        source.tell(&json!({ "run": run + 1, "rate": rate, "bursts": bursts, "seconds": seconds }))?;
-        let sent = source.expect("sent", limit)?["sent"].as_f64().unwrap_or(0.0);
-        let seen = self.sink.expect("run", limit)?;
+        let (start, busy_before) = (clock::monotonic(), times(&self.servers)?);
+        let feeding_before = times(&self.feeding)?;
+        let command = json!({
+            "run": run % 250 + 1, "rate": rate, "bursts": bursts, "seconds": seconds, "gives_up_ms": GIVES_UP_MS,
+        });
+        let sources = match &mut self.publisher {
+            Some(publisher) => std::slice::from_mut(publisher),
+            None => &mut self.servers[..],
+        };
+        sources.iter_mut().try_for_each(|source| source.tell(&command))?;
+        let mut sent = Vec::new();
+        for source in sources {
+            sent.push(source.expect("sent", limit)?);
+        }
+        let (mut of_each, mut all) = (Vec::new(), Seen::default());
+        for sink in &mut self.sinks {
+            let seen = Seen::of_json(&sink.expect("run", limit)?)?;
+            all.add(&seen);
+            of_each.push(seen);
+        }
         let took_s = clock::monotonic().since(start).as_secs_f64();
-        let busy_s = self.server.cpu_time()?.saturating_sub(busy_before).as_secs_f64();
+        let busy = since(&times(&self.servers)?, &busy_before);
+        let feeding = since(&times(&self.feeding)?, &feeding_before);
         if let Some((slow, _)) = &mut self.slow {
             slow.tell(&json!({ "bytes_per_s": 0 }))?;
             slow.expect("drained", limit)?;
         }
-        let number = |key: &str| seen[key].as_f64().unwrap_or(0.0);
-        let (count, expected) = (number("updates"), sent * self.copies);
-        // Of an odd number of updates, one kind of items gets one more than the other.
-        let slack = if sent % 2.0 == 0.0 { 0.0 } else { self.copies };
-        if (count - expected).abs() > slack {
-            let text = format!("{}: {expected} updates expected at {rate}/s, {count} received", self.name);
-            return Err(BenchError::new(text));
-        }
+        let count = Count::new(&sent, &all, self.copies, (rate * seconds) as u64)?;
+        let servers = of_each.iter().zip(&busy).map(|(seen, busy)| OfServer {
+            out_per_s: seen.updates as f64 / took_s.max(seconds),
+            load: busy.as_secs_f64() / took_s,
+            latencies: seen.latencies.spread(),
+        });
+        let busy_s = busy.iter().sum::<Duration>().as_secs_f64();
+        let updates = all.updates as f64;
         Ok(Outcome {
-            updates_per_s: count / took_s.max(seconds),
+            updates_per_s: updates / took_s.max(seconds),
             load: busy_s / took_s,
-            ns_per_update: busy_s * 1e9 / count,
-            bytes_per_update: number("bytes") / count,
-            p50_ns: number("p50_ns"),
-            p99_ns: number("p99_ns"),
-            sustained: number("last_ns") < LATE.as_nanos() as f64,
-            example: seen["example"].as_str().map(str::to_owned),
+            feeding_load: feeding.iter().sum::<Duration>().as_secs_f64() / took_s,
+            ns_per_update: busy_s * 1e9 / updates,
+            bytes_per_update: all.bytes as f64 / updates,
+            latencies: all.latencies.spread(),
+            count,
+            late: Duration::from_nanos(all.last_ns.max(count_late(&sent))),
+            servers: servers.collect(),
+            example: Some(all.example).filter(|example| !example.is_empty()),
+            broken: None,
         })
     }
+}
+
+/// How late the last sender was at its end.
+fn count_late(sent: &[Value]) -> u64 {
+    sent.iter().filter_map(|sent| sent["late_ns"].as_u64()).max().unwrap_or(0)
+}
+
+fn times(processes: &[Process]) -> Result<Vec<Duration>, BenchError> {
+    processes.iter().map(Process::cpu_time).collect()
+}
+
+fn since(after: &[Duration], before: &[Duration]) -> Vec<Duration> {
+    after.iter().zip(before).map(|(after, before)| after.saturating_sub(*before)).collect()
+}
+
+impl Setup {
+    /// Who publishes, and the source distributor.
+    fn publisher(&self, backbone: &Backbone, cpu: Cpu) -> Result<(Process, Process), BenchError> {
+        let pacing = words(&["--pacing", "sleep"]);
+        let args = [pacing, self.items.args(), cpu.args()].concat();
+        if self.is_interactive {
+            let mut publisher = Process::role("no-fan-out-publisher", &args)?;
+            let port = publisher.expect("port", START_LIMIT)?["port"].as_u64().unwrap_or(0) as u16;
+            return Ok((publisher, backbone.dialling(port, cpu)?));
+        }
+        let port = free_port()?;
+        let mut distributor = backbone.distributor(port, cpu, Vec::new())?;
+        distributor.listens(port, START_LIMIT)?;
+        let port = words(&["--port", &port.to_string()]);
+        let mut publisher = Process::role("publisher", &[port, args, self.profile.args()].concat())?;
+        publisher.expect("ready", START_LIMIT)?;
+        Ok((publisher, distributor))
+    }
+
+    /// The server that the measured ones are clients of; its port.
+    fn hub(&self, backbone: &Backbone, cpu: Cpu, feeding: &mut Vec<Process>) -> Result<u16, BenchError> {
+        let port = free_port()?;
+        let mut hub = backbone.server(port, cpu, None)?;
+        hub.listens(port, START_LIMIT)?;
+        feeding.insert(0, hub);
+        Ok(port)
+    }
+
+    /// One of those that are measured, and its port.
+    fn server(
+        &self,
+        backbone: &Backbone,
+        settings: &Settings,
+        hub: Option<u16>,
+        at: usize,
+    ) -> Result<(Process, u16), BenchError> {
+        let cpu = self.cpus.server(at);
+        if let Some(hub) = hub {
+            // Every update is counted at the end, however long it has waited.
+            let settings = settings.behind(["p2ps.conflate_above_bytes=0", "p2ps.conflate_above_ms=0"]);
+            let pop = PointOfPresence::start(hub, cpu, &settings)?;
+            return Ok((pop.server, pop.rssl_port));
+        }
+        let port = free_port()?;
+        let mut server = backbone.server(port, cpu, None)?;
+        server.listens(port, START_LIMIT)?;
+        Ok((server, port))
+    }
+}
+
+/// What was sent, and what has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    /// Updates in that the sender did not come to.
+    pub(super) unsent: u64,
+    /// Updates out that have not come.
+    pub(super) lost: u64,
+}
+
+impl Count {
+    /// Of the answers of all senders, which send the same.
+    fn new(sent: &[Value], seen: &Seen, copies: f64, due: u64) -> Result<Count, BenchError> {
+        let numbers = sent.iter().map(|sent| sent["sent"].as_u64().unwrap_or(0));
+        let (least, most) = (numbers.clone().min().unwrap_or(0), numbers.max().unwrap_or(0));
+        // Of an odd number of updates, one kind of items gets one more than the other.
+        let slack = |sent: u64| if sent.is_multiple_of(2) { 0.0 } else { copies };
+        let came = seen.updates as f64;
+        let most_expected = most as f64 * copies + slack(most);
+        if came > most_expected {
+            return Err(BenchError::new(format!(
+                "{most_expected} updates expected at most, {came} received"
+            )));
+        }
+        let missing = least as f64 * copies - slack(least) - came;
+        Ok(Count { unsent: due.saturating_sub(least), lost: missing.max(0.0).ceil() as u64 })
+    }
+}
+
+/// Of one of several servers.
+#[derive(Clone, Debug)]
+pub(super) struct OfServer {
+    pub(super) out_per_s: f64,
+    pub(super) load: f64,
+    pub(super) latencies: Summary,
 }
 
 /// What came of one run.
-struct Outcome {
-    updates_per_s: f64,
-    /// Processor time of the server's threads by wall-clock time.
-    load: f64,
-    ns_per_update: f64,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) updates_per_s: f64,
+    /// Processor time of the servers' threads by wall-clock time.
+    pub(super) load: f64,
+    /// The same of what feeds them.
+    pub(super) feeding_load: f64,
+    pub(super) ns_per_update: f64,
     /// As the protocol has them, before encryption.
-    bytes_per_update: f64,
-    p50_ns: f64,
-    p99_ns: f64,
-    sustained: bool,
+    pub(super) bytes_per_update: f64,
+    pub(super) latencies: Summary,
+    pub(super) count: Count,
+    /// How late the end of the run was, at the sender and at the last client.
+    pub(super) late: Duration,
+    pub(super) servers: Vec<OfServer>,
     /// An update as a client has got it, without the time in it; of contenders that can be compared in it.
-    example: Option<String>,
+    pub(super) example: Option<String>,
+    /// How it has failed.
+    pub(super) broken: Option<String>,
 }
 
-const HEADS: [&str; 11] = [
-    "way",
-    "updates/s in",
-    "updates/s out",
-    "server CPU",
-    "CPU ns/update out",
-    "beside the first",
-    "updates/s a CPU",
-    "bytes/update",
-    "p50 us",
-    "p99 us",
-    "sustained",
-];
-
-/// The table that [`compare`] fills.
-pub(super) fn report(title: &'static str, options: &RunOptions) -> Report {
-    Report::new(title, options.json, &HEADS)
-}
-
-/// Raises the rate; at each, the contenders take turns. One that does not sustain a rate in any run is left out of
-/// the next ones, as is one that has sustained a rate and breaks at the next: the report then says how.
-///
-/// # Errors
-/// A contender breaks at its first rate, or two contenders were to deliver the same and did not.
-pub(super) fn compare(
-    contenders: Vec<FanOutContender>,
-    (rates, bursts): (&[u64], Option<u32>),
-    options: &RunOptions,
-    report: &mut Report,
-) -> Result<(), BenchError> {
-    let first = contenders.first().map_or("", |contender| contender.name);
-    let mut contenders: Vec<_> =
-        contenders.into_iter().map(|contender| (contender, Figures::default())).collect();
-    let mut is_first_rate = true;
-    for rate in rates {
-        for run in 0..options.runs {
-            report.progress(&format!("{rate}/s in, run {} of {}", run + 1, options.runs));
-            let mut examples: Vec<(&str, String)> = Vec::new();
-            for (contender, figures) in contenders.iter_mut().filter(|(_, figures)| !figures.is_broken) {
-                match contender.run(options.seconds, run, (*rate, bursts)) {
-                    Ok(outcome) => {
-                        figures.add(&outcome);
-                        examples.extend(outcome.example.map(|example| (contender.name, example)));
-                    }
-                    Err(error) if is_first_rate => return Err(error),
-                    Err(error) => {
-                        figures.is_broken = true;
-                        report.note(format!("{} breaks at {rate} updates/s in: {error}", contender.name));
-                    }
-                }
-            }
-            check_alike(&examples)?;
-        }
-        contenders.retain(|(_, figures)| !figures.is_broken);
-        note_paired(&contenders, *rate, report);
-        let of_first = contenders.iter().find(|(contender, _)| contender.name == first);
-        let first_ns = of_first.map(|(_, figures)| figures.ns_per_update.median());
-        for (contender, figures) in &contenders {
-            figures.report(report, contender.name, *rate, first_ns, options.runs);
-        }
-        contenders.retain(|(_, figures)| figures.sustained > 0);
-        contenders.iter_mut().for_each(|(_, figures)| *figures = Figures::default());
-        is_first_rate = false;
-    }
-    Ok(())
-}
-
-/// What slow readers do to the others, run by run.
-fn note_paired(contenders: &[(FanOutContender, Figures)], rate: u64, report: &mut Report) {
-    for (beside, of_beside) in contenders.iter().filter(|(contender, _)| contender.slow.is_some()) {
-        let Some((alone, of_alone)) =
-            contenders.iter().find(|(c, _)| beside.name.starts_with(c.name) && c.slow.is_none())
-        else {
-            continue;
-        };
-        let ratios = of_beside.p99_ns.ratios_to(&of_alone.p99_ns);
-        let interval = ratios.interval95();
-        let shown = interval.map_or_else(
-            || "six runs or more give an interval".to_owned(),
-            |(low, high)| format!("{low:.2} to {high:.2} with 95 % confidence"),
-        );
-        let text = format!(
-            "{rate}/s: p99 of {:?} is {:.2} of that of {:?} in the same round (median of paired runs; {shown}).",
-            beside.name,
-            ratios.median(),
-            alone.name
-        );
-        let object = json!({
-            "rate": rate, "way": beside.name, "beside": alone.name, "p99_ratio": ratios.median(),
-            "interval95": interval.map(|(low, high)| [low, high]),
-        });
-        report.note_with(text, object);
+impl Outcome {
+    /// One that came to nothing.
+    pub(super) fn broken(error: &BenchError) -> Outcome {
+        Outcome { broken: Some(error.to_string()), ..Outcome::default() }
     }
 }
 
-/// What clients get is the same, whoever sends it.
-fn check_alike(examples: &[(&str, String)]) -> Result<(), BenchError> {
-    let differs = examples.windows(2).find(|pair| pair[0].1 != pair[1].1);
-    differs.map_or(Ok(()), |pair| {
-        let [(one, update), (other, another)] = [&pair[0], &pair[1]];
-        Err(BenchError::new(format!("{one} sends {update}, {other} {another}")))
-    })
-}
-
-/// Several runs of a contender at one rate.
-#[derive(Default)]
-struct Figures {
-    updates_per_s: Runs,
-    load: Runs,
-    ns_per_update: Runs,
-    bytes_per_update: Runs,
-    p50_ns: Runs,
-    p99_ns: Runs,
-    sustained: u32,
-    is_broken: bool,
-}
-
-impl Figures {
-    fn add(&mut self, outcome: &Outcome) {
-        self.updates_per_s.add(outcome.updates_per_s);
-        self.load.add(outcome.load);
-        self.ns_per_update.add(outcome.ns_per_update);
-        self.bytes_per_update.add(outcome.bytes_per_update);
-        self.p50_ns.add(outcome.p50_ns);
-        self.p99_ns.add(outcome.p99_ns);
-        self.sustained += u32::from(outcome.sustained);
-    }
-
-    fn report(&self, report: &mut Report, contender: &str, rate: u64, first_ns: Option<f64>, runs: u32) {
-        let ratio = first_ns.map(|ns| self.ns_per_update.median() / ns);
-        let a_cpu = 1e9 / self.ns_per_update.median();
-        let cells = [
-            contender.to_owned(),
-            rate.to_string(),
-            report::spread(&self.updates_per_s, report::millions),
-            format!("{:.0} %", self.load.median() * 100.0),
-            report::spread(&self.ns_per_update, report::one_decimal),
-            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
-            report::millions(a_cpu),
-            report::one_decimal(self.bytes_per_update.median()),
-            report::micros(self.p50_ns.median()),
-            report::micros(self.p99_ns.median()),
-            format!("{} of {runs}", self.sustained),
-        ];
-        let object = json!({
-            "way": contender, "rate": rate, "out_per_s": report::spread_json(&self.updates_per_s),
-            "server_load": report::spread_json(&self.load),
-            "ns_per_update": report::spread_json(&self.ns_per_update), "ns_to_first": ratio,
-            "per_cpu": a_cpu, "bytes_per_update": report::spread_json(&self.bytes_per_update),
-            "p50_ns": report::spread_json(&self.p50_ns), "p99_ns": report::spread_json(&self.p99_ns),
-            "sustained": self.sustained,
-        });
-        report.row(cells, object);
+impl Trial for Outcome {
+    fn is_sustained(&self) -> bool {
+        self.broken.is_none() && self.count == Count::default() && self.late < LATE
     }
 }
 
-/// What clients have seen of a run.
-#[derive(Default)]
-pub(super) struct Seen {
-    pub(super) updates: u64,
-    /// Of the protocol, before encryption, with all that is around updates.
-    pub(super) bytes: u64,
-    pub(super) latencies: Latencies,
-    pub(super) last_ns: u64,
-    /// The last update, without what differs between contenders; empty if nobody compares it.
-    pub(super) example: String,
-}
-
-impl Seen {
-    /// As they tell it.
-    pub(super) fn to_json(&self, run: u32) -> Value {
-        let s = self.latencies.summary();
-        let example = Some(&self.example).filter(|example| !example.is_empty());
-        json!({
-            "run": run, "updates": self.updates, "bytes": self.bytes, "p50_ns": s.p50_ns, "p99_ns": s.p99_ns,
-            "last_ns": self.last_ns, "example": example,
-        })
+impl Timed for Outcome {
+    fn latencies(&self) -> Option<Summary> {
+        Some(self.latencies.clone()).filter(|latencies| latencies.count > 0)
     }
 }
 
@@ -320,22 +340,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ways_that_deliver_different_updates_are_no_comparison() {
-        let same = |text: &str| [("one", "{}".to_owned()), ("other", text.to_owned())];
-        assert!(check_alike(&same("{}")).is_ok() && check_alike(&[]).is_ok());
-        let error = check_alike(&same("[]")).expect_err("they differ").to_string();
-        assert_eq!(error, "one sends {}, other []");
+    fn clients_are_spread_evenly_and_each_has_one_server() {
+        for (clients, servers) in [(100, 1), (100, 4), (10, 3), (3, 3), (2, 3), (10_000, 7)] {
+            let shares = shares(clients, servers);
+            let mut next = 0;
+            for share in &shares {
+                assert_eq!(share.first, next);
+                next += share.here;
+                assert!(share.here.abs_diff(clients / servers) <= 1, "{shares:?}");
+            }
+            assert_eq!((next, shares.len()), (clients, servers as usize));
+        }
     }
 
     #[test]
-    fn what_clients_have_seen_is_told_with_its_bytes_and_percentiles() {
-        let mut seen = Seen { updates: 2, bytes: 148, last_ns: 9, ..Seen::default() };
-        seen.latencies.record(1000);
-        let told = seen.to_json(3);
-        assert_eq!((&told["run"], &told["updates"], &told["bytes"]), (&json!(3), &json!(2), &json!(148)));
-        assert_eq!(
-            (&told["p50_ns"], &told["last_ns"], &told["example"]),
-            (&json!(1000), &json!(9), &Value::Null)
-        );
+    fn what_was_not_sent_and_what_has_not_come_are_counted_apart() {
+        let seen = |updates| Seen { updates, ..Seen::default() };
+        let sent = |sent: &[u64]| sent.iter().map(|sent| json!({ "sent": sent })).collect::<Vec<_>>();
+        let count = |of: &[u64], came, due| Count::new(&sent(of), &seen(came), 3.0, due);
+        let of = |of: &[u64], came, due| count(of, came, due).expect("not too many");
+        assert_eq!(of(&[100], 300, 100), Count::default());
+        assert_eq!(of(&[90], 270, 100), Count { unsent: 10, lost: 0 });
+        assert_eq!(of(&[100], 290, 100), Count { unsent: 0, lost: 10 });
+        // Of an odd number, one kind of items has one more.
+        assert_eq!(of(&[101], 300, 101), Count::default());
+        assert_eq!(of(&[101], 306, 101), Count::default());
+        assert_eq!(of(&[100, 80], 280, 100), Count { unsent: 20, lost: 0 });
+        assert!(count(&[100], 301, 100).is_err());
+    }
+
+    #[test]
+    fn a_run_is_sustained_if_all_left_and_came_in_time() {
+        let good = Outcome::default();
+        assert!(good.is_sustained() && good.latencies().is_none());
+        assert!(!Outcome { late: LATE, ..good.clone() }.is_sustained());
+        assert!(!Outcome { count: Count { unsent: 1, lost: 0 }, ..good.clone() }.is_sustained());
+        assert!(!Outcome { count: Count { unsent: 0, lost: 1 }, ..good }.is_sustained());
+        assert!(!Outcome::broken(&BenchError::new("it ended")).is_sustained());
     }
 }

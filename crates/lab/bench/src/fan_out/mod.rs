@@ -6,11 +6,13 @@
 
 mod bare;
 mod contender;
+mod figures;
 mod mounts;
 mod nats;
 mod nats_publisher;
 mod peers;
 mod rssl;
+mod seen;
 mod slow;
 mod tls;
 mod websocket;

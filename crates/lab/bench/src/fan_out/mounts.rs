@@ -1,6 +1,7 @@
 //! Many consumers in one process, on the state machines of the protocol: cheap enough to leave the CPU to
 //! what is measured.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -12,13 +13,16 @@ use rdm::ToVec;
 use rdm::item::{ItemKey, ItemRequest};
 use rdm::login::LoginRequest;
 use rssl::{ClientConfig, ClientConnection, ClientParams, CompressionType, Handler, Outbound, Session, Stop};
-use rwf::{Domain, Msg};
+use rwf::{Domain, Msg, StreamState};
 
 use super::peers::{Peer, Tally, Target, serve};
 use super::rssl::Compression;
+use crate::BenchError;
+use crate::decode::{DecodeArgs, Decoder};
 use crate::end_to_end::{Items, SERVICE_ID};
+use crate::every::{Every, TimeEvery};
 use crate::options::Cpu;
-use crate::{BenchError, update};
+use crate::update::{self, Profile};
 
 #[derive(Debug, Args)]
 pub(crate) struct MountsArgs {
@@ -29,11 +33,22 @@ pub(crate) struct MountsArgs {
     compression: Option<Compression>,
     #[command(flatten)]
     items: Items,
+    /// The first of those mounts that are here, and how many are.
+    #[arg(long, default_value_t = 0)]
+    first: u32,
+    #[arg(long)]
+    here: u32,
+    #[command(flatten)]
+    time_every: TimeEvery,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    profile: Profile,
     #[command(flatten)]
     cpu: Cpu,
 }
 
-/// One consumer: it counts updates, and looks at the time of one of 64.
+/// One consumer: it counts updates, takes the time of some, and decodes them if it is to.
 pub(crate) struct Mount {
     transport: Transport,
     connection: ClientConnection,
@@ -43,6 +58,10 @@ pub(crate) struct Mount {
 struct Reader {
     watchlist: Watchlist,
     images: u32,
+    /// Streams that were refused, since the service was not known yet: they are asked for again.
+    refused: HashSet<i32>,
+    times: Every,
+    decoder: Option<Decoder>,
     tally: Tally,
 }
 
@@ -71,8 +90,10 @@ impl Watchlist {
     }
 }
 
-/// One of so many updates is looked into.
-const SAMPLE: u64 = 64;
+/// One of so many updates is timed, unless another number is given.
+pub(super) const TIME_EVERY: u32 = 64;
+/// The stream of the first item.
+const FIRST_ID: i32 = 5;
 
 impl Handler for Reader {
     fn on_connected(&mut self, _: &Session<'_>, out: &mut Outbound) -> ControlFlow<Stop> {
@@ -91,7 +112,12 @@ impl Handler for Reader {
             return ControlFlow::Continue(());
         }
         seen.updates += 1;
-        if seen.updates.is_multiple_of(SAMPLE) {
+        if let Some(decoder) = &mut self.decoder
+            && let Ok(Msg::Update(update)) = Msg::parse(message)
+        {
+            decoder.on_update(update.stream_id, update.payload);
+        }
+        if self.times.is_due() {
             seen.latencies.record(age_ns(message));
         }
         ControlFlow::Continue(())
@@ -100,16 +126,43 @@ impl Handler for Reader {
 
 impl Reader {
     fn on_other(&mut self, message: &[u8], out: &mut Outbound) -> ControlFlow<Stop> {
-        let Ok(Msg::Refresh(refresh)) = Msg::parse(message) else { return ControlFlow::Continue(()) };
+        let refresh = match Msg::parse(message) {
+            Ok(Msg::Refresh(refresh)) => refresh,
+            Ok(Msg::Status(status)) => {
+                let is_closed = status.state.is_some_and(|state| state.stream != StreamState::Open);
+                if is_closed && status.stream_id >= FIRST_ID {
+                    self.refused.insert(status.stream_id);
+                }
+                return ControlFlow::Continue(());
+            }
+            _ => return ControlFlow::Continue(()),
+        };
         if refresh.domain == Domain::LOGIN {
             return self.request_items(out);
         }
         self.images += 1;
+        if let Some(decoder) = &mut self.decoder {
+            decoder.on_image(refresh.stream_id, refresh.payload);
+        }
         ControlFlow::Continue(())
     }
 
     fn request_items(&mut self, out: &mut Outbound) -> ControlFlow<Stop> {
-        for (name, stream_id) in self.watchlist.names().zip(5..) {
+        self.request(out, |_| true)
+    }
+
+    /// Asks again for what was refused.
+    fn request_refused(&mut self, out: &mut Outbound) -> ControlFlow<Stop> {
+        let refused = std::mem::take(&mut self.refused);
+        if refused.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.request(out, |stream_id| refused.contains(&stream_id))
+    }
+
+    fn request(&self, out: &mut Outbound, wanted: impl Fn(i32) -> bool) -> ControlFlow<Stop> {
+        let all = self.watchlist.names().zip(FIRST_ID..);
+        for (name, stream_id) in all.filter(|(_, stream_id)| wanted(*stream_id)) {
             let key = ItemKey::new(SERVICE_ID, name.as_bytes());
             push(out, &ItemRequest::streaming(Domain::MARKET_PRICE, stream_id, key))?;
         }
@@ -143,8 +196,22 @@ impl Mount {
         let counters = Arc::new(RsslConnections::default());
         let version = params.config().version_max;
         let connection = ClientConnection::new(clock::monotonic(), params, &counters, version, seed.into());
-        let reader = Reader { watchlist, images: 0, tally: Tally::default() };
+        let times = Every::new(TIME_EVERY);
+        let reader = Reader {
+            watchlist,
+            images: 0,
+            refused: HashSet::new(),
+            times,
+            decoder: None,
+            tally: Tally::default(),
+        };
         Mount { transport, connection, reader }
+    }
+
+    /// The same with another share of updates that it times, and what decodes them.
+    fn looking(mut self, times: Every, decoder: Option<Decoder>) -> Mount {
+        (self.reader.times, self.reader.decoder) = (times, decoder);
+        self
     }
 }
 
@@ -178,6 +245,9 @@ impl Peer for Mount {
             let goes_on = self.connection.on_wakeup(now);
             goes_on.map_err(|reason| BenchError::new(format!("a mount was lost: {reason}")))?;
         }
+        if self.reader.request_refused(self.connection.outbound()).is_break() {
+            return Err(BenchError::new("a mount could not repeat its requests"));
+        }
         self.write()
     }
 
@@ -187,6 +257,10 @@ impl Peer for Mount {
 
     fn tally(&mut self) -> &mut Tally {
         &mut self.reader.tally
+    }
+
+    fn check(&self) -> Result<(), BenchError> {
+        self.reader.decoder.as_ref().map_or(Ok(()), Decoder::check)
     }
 }
 
@@ -199,6 +273,11 @@ pub(crate) fn mounts(args: &MountsArgs) -> Result<(), BenchError> {
     };
     let params = Arc::new(ClientConfig { compression, ..ClientConfig::default() }.check()?);
     let watchlist = |number| Watchlist::of_mount(args.items, number);
-    let mount = |number, transport| Mount::new(watchlist(number), number, transport, &params);
-    serve(args.target.connect_all(args.items.mounts, mount)?)
+    let dictionary = args.decode.dictionary(args.profile)?;
+    let times = Every::new(args.time_every.or(TIME_EVERY));
+    let mount = |number, transport| {
+        let decoder = Decoder::new(args.decode.decode, dictionary.as_ref(), FIRST_ID..);
+        Mount::new(watchlist(number), number, transport, &params).looking(times, decoder)
+    };
+    serve(args.target.connect_all(args.first..args.first + args.here, mount)?)
 }

@@ -5,14 +5,15 @@ use std::path::Path;
 use super::contender::FanOutContender;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, websocket, words};
 use crate::BenchError;
+use crate::every::TimeEvery;
 use crate::options::Cpu;
 use crate::process::{Process, START_LIMIT, Scratch, free_port};
 
 /// Starts it, a publisher, and clients that have subscribed to all items.
 pub(super) fn contender(
     program: &Path,
-    clients: u32,
-    name: &'static str,
+    (clients, time_every): (u32, TimeEvery),
+    name: &str,
     sink: &[&str],
 ) -> Result<FanOutContender, BenchError> {
     let (port, websocket_port, scratch) = (free_port()?, free_port()?, Scratch::new()?);
@@ -28,13 +29,22 @@ pub(super) fn contender(
     let publisher = words(&["--port", &port.to_string(), "--items", &items]);
     let mut publisher = Process::role("nats-publisher", &[publisher, others.args()].concat())?;
     publisher.expect("ready", START_LIMIT)?;
-    let clients_args = websocket::clients(clients);
+    let clients_args = websocket::clients(clients, time_every);
     let port = words(&["--nats", "--port", &websocket_port.to_string()]);
     let sink = [port, clients_args, words(sink), others.args()].concat();
     let mut sink = Process::role("websocket-clients", &sink)?;
     sink.expect("ready", START_LIMIT)?;
     let (copies, publisher) = (f64::from(clients), Some(publisher));
-    Ok(FanOutContender { name, copies, sink, publisher, server, _distributor: None, slow: None })
+    Ok(FanOutContender {
+        name: name.to_owned(),
+        copies,
+        sinks: vec![sink],
+        publisher,
+        servers: vec![server],
+        feeding: Vec::new(),
+        _backbone: None,
+        slow: None,
+    })
 }
 
 /// As the server comes, but for the WebSocket port and pings, which would come into the runs.

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
 
 use clap::Args;
+use net::clock;
 use rwf::{DataType, Dictionary, Domain, Key, Msg, UpdateMsg, UpdateType};
 use rwf_json::{Converter, KeyPart, Options, Services, write_head};
 use serde_json::json;
@@ -13,7 +14,7 @@ use units::Nanos;
 use super::websocket_clients::FIRST_ID;
 use crate::BenchError;
 use crate::chain::run_number;
-use crate::codec::dictionary;
+use crate::dictionary::dictionary;
 use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID, pick};
 use crate::options::Cpu;
 use crate::process::{self, answer};
@@ -92,7 +93,7 @@ struct Json {
 
 impl Json {
     fn new() -> Result<Json, BenchError> {
-        let (dictionary, updates) = (dictionary()?, PreparedUpdates::new(Profile::default())?);
+        let (dictionary, updates) = (dictionary()?, PreparedUpdates::new(Profile::short())?);
         Ok(Json { dictionary, updates, rwf: vec![0; 2 * UPDATE_BYTES], text: Vec::new() })
     }
 
@@ -100,7 +101,7 @@ impl Json {
         let mut writer = rwf::Writer::new(&mut self.rwf);
         let header = UpdateMsg::new(Domain::MARKET_PRICE, 0, DataType::FIELD_LIST);
         UpdateMsg { update_type: UpdateType::QUOTE, ..header }.encode_header(&mut writer);
-        self.updates.write(&mut writer, n, intended, ends_run);
+        self.updates.write(&mut writer, n, (intended, ends_run), clock::monotonic);
         let message = Msg::parse(writer.finish()?)?;
         self.text.clear();
         write_head((FIRST_ID + item).cast_signed(), &mut self.text);
@@ -133,7 +134,7 @@ pub(crate) fn nats_publisher(args: &NatsPublisherArgs) -> Result<(), BenchError>
     for command in process::commands() {
         let sent = Pacing::Sleep.run(&command, |due| publisher.publish(due))?;
         publisher.end_run(run_number(&command), sent.end)?;
-        answer(&json!({ "sent": sent.count }));
+        answer(&sent.answer());
     }
     Ok(())
 }

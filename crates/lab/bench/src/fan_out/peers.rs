@@ -10,7 +10,7 @@ use net::tls::ClientTls;
 use net::{Interest, Poller, Token, Transport, clock};
 use serde_json::json;
 
-use super::contender::Seen;
+use super::seen::Seen;
 use super::tls;
 use crate::BenchError;
 use crate::process::{START_LIMIT, answer};
@@ -34,6 +34,10 @@ pub(crate) trait Peer {
     /// It has all images.
     fn is_ready(&self) -> bool;
     fn tally(&mut self) -> &mut Tally;
+    /// That it could make something of all that has come.
+    fn check(&self) -> Result<(), BenchError> {
+        Ok(())
+    }
 }
 
 const READ_BYTES: usize = 256 << 10;
@@ -65,6 +69,7 @@ pub(super) fn serve<P: Peer>(mut peers: Vec<P>) -> Result<(), BenchError> {
         }
         if peers.iter_mut().all(|peer| peer.tally().has_ended) {
             run += 1;
+            peers.iter().try_for_each(P::check)?;
             answer(&summary(&mut peers).to_json(run));
         }
     }
@@ -93,11 +98,7 @@ fn summary(peers: &mut [impl Peer]) -> Seen {
     let mut all = Seen::default();
     for peer in peers {
         let seen = std::mem::take(peer.tally()).seen;
-        all.latencies.merge(&seen.latencies);
-        all.updates += seen.updates;
-        all.bytes += seen.bytes;
-        all.last_ns = all.last_ns.max(seen.last_ns);
-        all.example = seen.example;
+        all.add(&seen);
     }
     all
 }
@@ -113,14 +114,14 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// So many consumers, each with its number and its connection.
+    /// Consumers, each with its number and its connection.
     pub(super) fn connect_all<P>(
         &self,
-        count: u32,
+        numbers: std::ops::Range<u32>,
         mut make: impl FnMut(u32, Transport) -> P,
     ) -> Result<Vec<P>, BenchError> {
         let tls = tls::client(self.ca.as_ref())?;
-        (0..count).map(|number| Ok(make(number, self.connect(tls.as_ref())?))).collect()
+        numbers.map(|number| Ok(make(number, self.connect(tls.as_ref())?))).collect()
     }
 
     /// The server may still be starting.

@@ -47,7 +47,7 @@ pub(crate) fn slow_mounts(args: &SlowMountsArgs) -> Result<(), BenchError> {
     let params = Arc::new(ClientConfig { ping_timeout_s: u8::MAX, ..ClientConfig::default() }.check()?);
     let watchlist = Watchlist { common: args.common, mount: 0, own_from: 0, own: 0, own_of: 1 };
     let make = |number, transport| Mount::new(watchlist, number, transport, &params);
-    let mut mounts = args.target.connect_all(args.frozen + args.slow, make)?;
+    let mut mounts = args.target.connect_all(0..args.frozen + args.slow, make)?;
     let mut bytes = vec![0; READ_BYTES];
     mounts.iter_mut().try_for_each(Mount::write)?;
     let deadline = clock::monotonic().after(START_LIMIT);

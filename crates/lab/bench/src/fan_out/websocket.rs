@@ -7,10 +7,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::contender::{self, FanOutContender, Setup};
-use super::{EACH, TlsDirectory, nats, words};
+use super::contender::{Cpus, FanOutContender, Setup, shares};
+use super::figures::{Candidate, Plan};
+use super::websocket_clients::TIME_EVERY;
+use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, nats, words};
+use crate::end_to_end::{Cache, Carrier, Items, Settings};
+use crate::every::TimeEvery;
 use crate::nats_server;
 use crate::process::free_port;
+use crate::search::SearchArgs;
+use crate::update::Profile;
 use crate::{BenchError, RunOptions};
 
 #[derive(Debug, Args)]
@@ -33,9 +39,12 @@ pub struct WebSocketFanOutArgs {
     /// The program of the peer; `nats-server` is looked for in the PATH if this is not given.
     #[arg(long, value_name = "FILE")]
     nats_server: Option<PathBuf>,
-    /// Further settings of both daemons, as for their --set.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    time_every: TimeEvery,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 const RATES: [u64; 5] = [1_000, 5_000, 10_000, 20_000, 40_000];
@@ -55,7 +64,9 @@ impl WebSocketFanOutArgs {
             compression: true,
             tls,
             nats_server,
-            set: Vec::new(),
+            time_every: TimeEvery::default_of_workload(),
+            search: SearchArgs::none(),
+            settings: Settings::default(),
         }
     }
 }
@@ -63,52 +74,77 @@ impl WebSocketFanOutArgs {
 const DEFLATE: &[&str] = &["--compression"];
 
 pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {
-    let mut report = contender::report("websocket-fan-out", &args.options);
-    let mut contenders = vec![tickcast(args, "tickcast", &[], None)?];
+    let plan =
+        Plan { rates: &args.rates, bursts: None, options: args.options, search: args.search, cpus: cpus() };
+    let mut report = plan.report("websocket-fan-out");
+    let program = nats_server::find(args.nats_server.as_deref());
+    if program.is_none() {
+        report.note(nats_server::NOT_FOUND.to_owned());
+    }
+    let mut candidates = vec![Candidate::new("tickcast", || tickcast(args, "tickcast", &[], None))];
     if args.compression {
-        contenders.push(tickcast(args, "tickcast, deflate", DEFLATE, None)?);
+        let start = || tickcast(args, "tickcast, deflate", DEFLATE, None);
+        candidates.push(Candidate::new("tickcast, deflate", start));
     }
     if let Some(tls) = &args.tls {
-        contenders.push(tickcast(args, "tickcast, TLS", &[], Some(tls))?);
+        let start = || tickcast(args, "tickcast, TLS", &[], Some(tls));
+        candidates.push(Candidate::new("tickcast, TLS", start));
     }
-    match nats_server::find(args.nats_server.as_deref()) {
-        None => report.note(nats_server::NOT_FOUND.to_owned()),
-        Some(program) => {
-            contenders.push(nats::contender(&program, args.clients, "nats-server", &[])?);
-            if args.compression {
-                contenders.push(nats::contender(&program, args.clients, "nats-server, deflate", DEFLATE)?);
-            }
+    if let Some(program) = &program {
+        let nats = |name, sink| nats::contender(program, (args.clients, args.time_every), name, sink);
+        candidates.push(Candidate::new("nats-server", move || nats("nats-server", &[])));
+        if args.compression {
+            let start = move || nats("nats-server, deflate", DEFLATE);
+            candidates.push(Candidate::new("nats-server, deflate", start));
         }
     }
-    contender::compare(contenders, (&args.rates, None), &args.options, &mut report)?;
-    report.print()
+    let notes = vec![
+        format!(
+            "{} clients watch the same {EACH} items, {} (the message has 74 bytes), as JSON.",
+            args.clients,
+            Profile::short().describe()
+        ),
+        args.time_every.describe(TIME_EVERY),
+    ];
+    plan.run(&candidates, notes, report)
+}
+
+fn cpus() -> Cpus {
+    Cpus { servers: vec![SERVER_CPU], others: vec![OTHERS_CPU] }
 }
 
 fn tickcast(
     args: &WebSocketFanOutArgs,
-    name: &'static str,
+    name: &str,
     sink: &[&str],
     tls: Option<&TlsDirectory>,
 ) -> Result<FanOutContender, BenchError> {
     let port = free_port()?;
-    let sets = [
-        vec![format!("p2ps.websocket_port={port}")],
-        tls.map_or_else(Vec::new, |tls| tls.sets("p2ps.websocket", port)),
-        args.set.clone(),
-    ];
-    let sink = [clients(args.clients), words(sink), tls.map_or_else(Vec::new, TlsDirectory::args)];
-    FanOutContender::tickcast(Setup {
-        name,
+    let own = vec![format!("p2ps.websocket_port={port}")];
+    let sets = [own, tls.map_or_else(Vec::new, |tls| tls.sets("p2ps.websocket", port))].concat();
+    let of_clients = clients(args.clients, args.time_every);
+    let sink = [of_clients, words(sink), tls.map_or_else(Vec::new, TlsDirectory::args)];
+    FanOutContender::tickcast(&Setup {
+        name: name.to_owned(),
         copies: f64::from(args.clients),
-        items: Setup::items(EACH, args.clients, 0),
-        sets: sets.concat(),
-        sink: ("websocket-clients", sink.concat()),
+        items: Items { common: EACH, mounts: args.clients, own: 0 },
+        profile: Profile::short(),
+        is_interactive: false,
+        settings: args.settings.behind(sets),
+        carrier: Carrier::Multicast,
+        nats_server: None,
+        cache: Cache::On,
+        is_pop: false,
+        shares: shares(args.clients, 1),
+        cpus: cpus(),
+        sink: ("websocket-clients", |_| Vec::new(), sink.concat()),
         port: Some(port),
         slow: None,
     })
 }
 
 /// Arguments that the clients of all servers have.
-pub(super) fn clients(clients: u32) -> Vec<String> {
-    words(&["--items", &EACH.to_string(), "--clients", &clients.to_string()])
+pub(super) fn clients(clients: u32, time_every: TimeEvery) -> Vec<String> {
+    let own = words(&["--items", &EACH.to_string(), "--clients", &clients.to_string()]);
+    [own, time_every.args(TIME_EVERY)].concat()
 }

@@ -16,6 +16,7 @@ use websocket::{ClientConfig, ClientConnection, Handler, Limits, Message, Outbou
 use super::peers::{Peer, Tally, Target, serve};
 use crate::BenchError;
 use crate::end_to_end::{Items, SERVICE};
+use crate::every::{Every, TimeEvery};
 use crate::options::Cpu;
 
 #[derive(Debug, Args)]
@@ -32,6 +33,8 @@ pub(crate) struct WebSocketClientsArgs {
     /// The server is `nats-server`.
     #[arg(long)]
     nats: bool,
+    #[command(flatten)]
+    time_every: TimeEvery,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -59,6 +62,7 @@ struct Client<S> {
 
 struct Reader<S> {
     start: S,
+    times: Every,
     tally: Tally,
 }
 
@@ -66,8 +70,8 @@ struct Reader<S> {
 pub(super) const FIRST_ID: u32 = BATCH_ID + 1;
 /// The stream of the batch request; the items have the ids behind it.
 const BATCH_ID: u32 = 5;
-/// One of so many updates is looked into.
-const SAMPLE: u64 = 16;
+/// One of so many updates is timed, unless another number is given.
+pub(super) const TIME_EVERY: u32 = 16;
 /// What every update begins with.
 const OBJECT: &[u8] = b"{\"ID\":";
 /// No update of this workload is shorter.
@@ -104,7 +108,7 @@ impl<S> Reader<S> {
             last = &rest[at..];
             rest = last.get(OBJECT_BYTES_MIN..).unwrap_or_default();
             seen.updates += 1;
-            if seen.updates.is_multiple_of(SAMPLE) {
+            if self.times.is_due() {
                 seen.latencies.record(age_ns(last));
             }
         }
@@ -306,13 +310,13 @@ fn run<S: Start>(
     config: ClientConfig,
     start: impl Fn() -> S,
 ) -> Result<(), BenchError> {
-    let config = Arc::new(config);
+    let (config, times) = (Arc::new(config), Every::new(args.time_every.or(TIME_EVERY)));
     let client = |number: u32, transport| {
         let now = clock::monotonic();
         let connection = ClientConnection::new(now, &config, &Arc::default(), number.into());
-        Client { transport, connection, reader: Reader { start: start(), tally: Tally::default() } }
+        Client { transport, connection, reader: Reader { start: start(), times, tally: Tally::default() } }
     };
-    serve(args.target.connect_all(args.clients, client)?)
+    serve(args.target.connect_all(0..args.clients, client)?)
 }
 
 #[cfg(test)]
@@ -326,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_updates_of_a_message_are_counted_whatever_stands_between_them() {
-        let mut reader = Reader { start: (), tally: Tally::default() };
+        let mut reader = Reader { start: (), times: Every::new(TIME_EVERY), tally: Tally::default() };
         for (message, count) in [
             (format!("[{}]", update(1, 0)), 1),
             (format!("[{{\"Type\":\"Pong\"}},{},{},{}]", update(1, 0), update(2, 0), update(3, 0)), 4),
@@ -340,7 +344,7 @@ mod tests {
     #[test]
     fn what_ends_a_run_is_not_counted_and_shown_without_its_time() {
         for (before, behind) in [("[", "]"), ("MSG C0 6 200\r\n", "\r\n")] {
-            let mut reader = Reader { start: (), tally: Tally::default() };
+            let mut reader = Reader { start: (), times: Every::new(TIME_EVERY), tally: Tally::default() };
             reader.count(format!("{before}{}{behind}", update(1, 0)).as_bytes());
             reader.count(format!("{before}{}{behind}", update(3, 7)).as_bytes());
             assert!(reader.tally.has_ended);

@@ -10,7 +10,7 @@ pub(crate) fn asker(args: &ConsumerArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
     for _ in process::commands() {
         let began = clock::monotonic();
-        let observer = Observer::connect(args.port, args.own)?;
+        let observer = Observer::connect(args.port, args.own, args.decode, args.profile)?;
         let elapsed = clock::monotonic().since(began);
         drop(observer);
         answer(&json!({ "elapsed_ns": elapsed.as_nanos() as u64 }));

@@ -14,10 +14,10 @@ pub(crate) use server::{ServerArgs, server};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measure::{Runs, Summary};
+use measure::{Runs, Summaries, Summary};
 use serde_json::{Value, json};
 
-use crate::end_to_end::{Daemons, Pacing, Placement};
+use crate::end_to_end::{Daemons, Pacing, Placement, Settings};
 use crate::options::Cpu;
 use crate::process::Process;
 use crate::report::{self, Report};
@@ -44,9 +44,8 @@ pub struct ImagesArgs {
     profile: Profile,
     #[command(flatten)]
     placement: Placement,
-    /// Further settings of both daemons, as for their --set.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 impl ImagesArgs {
@@ -121,10 +120,11 @@ impl ImagesContender {
 
     fn servers(path: ImageSource, args: &ImagesArgs) -> Result<ImagesContender, BenchError> {
         // The server forgets what nobody watches, so that each run finds it as the first one did.
-        let sets = ["p2ps.item_linger_ms=0".to_owned()].into_iter().chain(args.set.iter().cloned());
-        let daemons = Daemons::start([args.cpu(1), args.cpu(2)], &sets.collect::<Vec<_>>())?;
-        let port = ["--port", &daemons.provider_port.to_string(), "--pacing", &Pacing::Sleep.to_string()];
-        let mut provider = args.provider("publisher", &port.map(str::to_owned))?;
+        let settings = args.settings.behind(["p2ps.item_linger_ms=0"]);
+        let daemons = Daemons::start([args.cpu(1), args.cpu(2)], settings)?;
+        let port = ["--port".to_owned(), daemons.provider_port()?.to_string()];
+        let port = [&port[..], &Pacing::Sleep.args()].concat();
+        let mut provider = args.provider("publisher", &port)?;
         provider.expect("ready", LIMIT)?;
         let port = daemons.rssl_port;
         ImagesContender::with(path, args, (provider, port), Some(daemons))
@@ -180,24 +180,14 @@ impl ImagesContender {
 struct Figures {
     images: Runs,
     /// Updates of the steady consumer beside the images, and without them.
-    p99: Runs,
-    max: Runs,
-    alone_p99: Runs,
-    alone_max: Runs,
+    beside: Summaries,
+    alone: Summaries,
 }
 
 pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
     args.profile.check()?;
-    let heads = [
-        "way",
-        "updates/s",
-        "all images ms",
-        "beside the first",
-        "a steady consumer's p99 ms",
-        "without images",
-        "its maximum ms",
-        "without images",
-    ];
+    let heads = ["way", "updates/s", "all images ms", "beside the first", "a steady consumer's updates"];
+    let heads = [&heads[..], &report::LATENCY_HEADS].concat();
     let mut report = Report::new("images", args.options.json, &heads);
     for rate in &args.rates {
         let mut first = None;
@@ -215,6 +205,7 @@ pub(crate) fn run(args: &ImagesArgs) -> Result<(), BenchError> {
         args.profile.describe(),
         args.steady
     ));
+    report.note(format!("Every update of the steady consumer is timed. {}", report::LATENCY_NOTE));
     report.print()
 }
 
@@ -243,10 +234,8 @@ fn measure(
         // The first one warms caches, buffers and routes.
         if run > 0 {
             figures.images.add(elapsed.unwrap_or(0) as f64);
-            figures.p99.add(beside.p99_ns as f64);
-            figures.max.add(beside.max_ns as f64);
-            figures.alone_p99.add(alone.p99_ns as f64);
-            figures.alone_max.add(alone.max_ns as f64);
+            figures.beside.add(beside);
+            figures.alone.add(alone);
         }
     }
     Ok(figures)
@@ -255,28 +244,26 @@ fn measure(
 impl Figures {
     fn report(&self, report: &mut Report, path: ImageSource, rate: u64, first: f64) {
         let millis = |ns: f64| format!("{:.1}", ns / 1e6);
-        let of = |runs: &Runs| if rate == 0 { "-".to_owned() } else { millis(runs.median()) };
         let ratio = self.images.median() / first;
-        let cells = [
-            path.to_string(),
-            rate.to_string(),
-            report::spread(&self.images, millis),
-            format!("{ratio:.2}"),
-            of(&self.p99),
-            of(&self.alone_p99),
-            of(&self.max),
-            of(&self.alone_max),
-        ];
+        let before = |steady: &str| {
+            let images = report::spread(&self.images, millis);
+            [path.to_string(), rate.to_string(), images, format!("{ratio:.2}"), steady.to_owned()]
+        };
         let mut object = json!({
             "way": path.to_string(), "rate": rate, "images_ns": report::spread_json(&self.images), "to_first": ratio,
         });
-        if rate > 0 {
-            object["steady"] = json!({
-                "p99_ns": report::spread_json(&self.p99), "max_ns": report::spread_json(&self.max),
-                "alone_p99_ns": report::spread_json(&self.alone_p99),
-                "alone_max_ns": report::spread_json(&self.alone_max),
-            });
+        if rate == 0 {
+            return report.row(before("-"), object);
         }
-        report.row(cells, object);
+        let figure = |of: &Summaries, figure: fn(&Summary) -> u64| of.runs(|summary| figure(summary) as f64);
+        let mut steady = report::latency_json(&self.beside, json!({}));
+        let alone = report::latency_json(&self.alone, json!({}));
+        steady["alone_p99_ns"] = report::spread_json(&figure(&self.alone, |summary| summary.p99_ns));
+        steady["alone_max_ns"] = report::spread_json(&figure(&self.alone, |summary| summary.max_ns));
+        steady["alone"] = alone;
+        object["steady"] = steady;
+        let cells = |of: &Summaries| report::latency_cells(of, report::micros);
+        report.row(before("beside the images").into_iter().chain(cells(&self.beside)), object);
+        report.continued(before("without images").into_iter().chain(cells(&self.alone)));
     }
 }

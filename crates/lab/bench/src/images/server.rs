@@ -57,7 +57,7 @@ pub(crate) fn server(args: &ServerArgs) -> Result<(), BenchError> {
                 })?;
                 publish(&mut provider, args.profile, items[0], (count, sent.end, run_number(&command)))?;
                 serve(&mut provider, Duration::ZERO)?;
-                answer(&json!({ "sent": sent.count }));
+                answer(&sent.answer());
             }
             Err(TryRecvError::Empty) => serve(&mut provider, Duration::from_millis(1))?,
             Err(TryRecvError::Disconnected) => return Ok(()),

@@ -17,10 +17,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use measure::Runs;
+use measure::{Runs, Summaries};
 use serde_json::{Map, Value, json};
 
-use crate::end_to_end::{Carrier, Pacing};
+use crate::decode::{Decode, DecodeArgs};
+use crate::end_to_end::{Cache, Carrier, Pacing, Settings};
+use crate::every::TimeEvery;
 use crate::nats_server;
 use crate::options::Cpu;
 use crate::report::{self, Report};
@@ -74,9 +76,13 @@ pub struct NoFanOutArgs {
     /// The program for the backbone `nats`; `nats-server` is looked for in the PATH if this is not given.
     #[arg(long, value_name = "FILE")]
     nats_server: Option<PathBuf>,
-    /// Further settings of all servers, as for their --set. They have the preset `throughput` of messaging without it.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    time_every: TimeEvery,
+    /// All servers have the preset `throughput` of messaging, unless a setting names another one.
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// What is between publisher and consumer.
@@ -115,21 +121,6 @@ impl Layout {
     }
 }
 
-/// Whether servers keep images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Cache {
-    /// They do.
-    On,
-    /// They pass on what comes, and ask the publisher again for an image.
-    Off,
-}
-
-impl std::fmt::Display for Cache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if *self == Cache::On { "on" } else { "off" })
-    }
-}
-
 /// Rates that the search does not leave, updates a second.
 const BOUNDS: (f64, f64) = (100.0, 100e6);
 
@@ -143,11 +134,9 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
         "lost",
         "publisher's p99 late ms",
         "the end late ms",
-        "p50 us",
-        "p99 us",
-        "CPU ns/update: publisher, servers, consumer",
-        "runs",
     ];
+    let behind = ["received/s", "CPU ns/update: publisher, servers, consumer", "runs"];
+    let heads = [&heads[..], &report::LATENCY_HEADS, &behind].concat();
     args.check()?;
     let mut report = Report::new("no-fan-out", args.options.json, &heads);
     let mut direct = None;
@@ -162,10 +151,16 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
     report.note(format!(
         "Backbone: {}. {items} items, each watched once; updates of {NUMBERED_PAYLOAD_BYTES} bytes of payload, 11 of header. A rate is \
          sustained if every update left and came, in order, alone, and neither the publisher's p99 nor the end of the run was \
-         more than {late} ms late. The publisher writes {} times a second. Found within {} %, confirmed by {} runs of {} s; \
-         p50 and p99 are those of one update in 64.",
-        args.backbone, args.bursts, args.precision, args.options.runs, args.options.seconds
+         more than {late} ms late. The publisher writes {} times a second. Found within {} %, confirmed by {} runs of {} s. {}",
+        args.backbone,
+        args.bursts,
+        args.precision,
+        args.options.runs,
+        args.options.seconds,
+        args.decode.describe()
     ));
+    report.note(args.time_every.describe(tally::TIME_EVERY));
+    report.note(report::LATENCY_NOTE.to_owned());
     report.print()
 }
 
@@ -185,7 +180,9 @@ impl NoFanOutArgs {
             unpinned: false,
             backbone: Carrier::Multicast,
             nats_server: None,
-            set: Vec::new(),
+            decode: DecodeArgs::none(),
+            time_every: TimeEvery::default_of_workload(),
+            settings: Settings::default(),
         }
     }
 
@@ -195,6 +192,19 @@ impl NoFanOutArgs {
             let others = "direct, p2ps-lan and p2ps-pop";
             return Err(BenchError::new(format!(
                 "--layouts {} is not measured over nats: choose among {others}",
+                Layout::SourceDistributor
+            )));
+        }
+        if self.decode.decode == Decode::Image && self.layouts.contains(&Layout::SourceDistributor) {
+            return Err(BenchError::new(format!(
+                "--decode image: the receiver of --layouts {} keeps no images; name the other layouts",
+                Layout::SourceDistributor
+            )));
+        }
+        if self.settings.config.is_some() && self.layouts.contains(&Layout::SourceDistributor) {
+            // The receiver has settings of messaging alone.
+            return Err(BenchError::new(format!(
+                "--layouts {} takes no --config: --set names what messaging needs",
                 Layout::SourceDistributor
             )));
         }
@@ -308,7 +318,9 @@ impl Way<'_> {
         };
         let publisher = time(&|run| Some(run.publisher_p99));
         let last = time(&|run| run.last);
-        let (p50, p99) = (time(&|run| Some(run.p50)), time(&|run| Some(run.p99)));
+        let latencies: Summaries =
+            runs.iter().filter(|run| run.broken.is_none()).map(|run| run.latencies.clone()).collect();
+        let received = of(&|run| run.received_per_s());
         let lost: u64 = runs.iter().map(Outcome::lost).sum();
         let parts = runs.first().map_or(&[][..], |run| &run.busy);
         let busy = parts.iter().enumerate().map(|(at, (part, _))| {
@@ -331,8 +343,9 @@ impl Way<'_> {
             lost.to_string(),
             shown(&publisher, &millis),
             shown(&last, &millis),
-            shown(&p50, &report::micros),
-            shown(&p99, &report::micros),
+        ];
+        let behind = [
+            shown(&received, &|received| format!("{received:.0}")),
             busy.iter().map(|(_, runs)| format!("{:.0}", runs.median())).collect::<Vec<_>>().join(", "),
             trials.to_string(),
         ];
@@ -344,8 +357,10 @@ impl Way<'_> {
             "rate": rate, "is_sustained": is_sustained, "runs": runs.len(), "fault": fault,
             "bracket": bracket, "trials": trials, "to_direct": ratio, "lost": lost,
             "publisher_p99_late_ns": spread(&publisher), "end_late_ns": spread(&last),
-            "p50_ns": spread(&p50), "p99_ns": spread(&p99), "cpu_ns_per_update": cpu,
+            "received_per_s": spread(&received), "cpu_ns_per_update": cpu,
         });
-        report.row(cells, object);
+        let object = report::latency_json(&latencies, object);
+        let of_latency = report::latency_cells(&latencies, report::micros);
+        report.row(cells.into_iter().chain(of_latency).chain(behind), object);
     }
 }

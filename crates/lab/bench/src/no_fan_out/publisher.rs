@@ -26,17 +26,20 @@ use units::Nanos;
 
 use crate::BenchError;
 use crate::chain::run_number;
-use crate::end_to_end::{Pacing, SERVICE, SERVICE_ID, pick_place};
+use crate::end_to_end::{Items, Pacing, SERVICE, SERVICE_ID};
 use crate::options::Cpu;
 use crate::process::{self, answer};
 use crate::update::{NumberedUpdates, Stamps, write_numbered};
 
 #[derive(Debug, Args)]
 pub(crate) struct PublisherArgs {
-    #[arg(long)]
-    items: u32,
+    #[command(flatten)]
+    items: Items,
     #[arg(long)]
     pacing: Pacing,
+    /// Updates say when they were sent in place of their number.
+    #[arg(long)]
+    says_sent: bool,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -79,23 +82,29 @@ struct PublishedItems {
     streams: Vec<i32>,
     /// The item of each stream.
     by_stream: HashMap<i32, u32>,
+    /// Which items they are: those that are common stand first.
+    items: Items,
     /// How many updates there were of each item.
     numbers: Vec<u64>,
+    /// Updates have the time of sending in the place of their number.
+    says_sent: bool,
     /// How many there were of all.
     count: u64,
 }
 
 impl Publisher {
-    fn listen(items: u32) -> Result<Publisher, BenchError> {
+    fn listen(items: Items, says_sent: bool) -> Result<Publisher, BenchError> {
         let listener = tcp::listen(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
         let poller = Poller::new()?;
         poller.registrar().add(&listener, LISTENER, Interest::Read)?;
-        let items = items as usize;
+        let count = items.count() as usize;
         let items = PublishedItems {
             updates: NumberedUpdates::new()?,
-            streams: vec![0; items],
-            by_stream: HashMap::with_capacity(items),
-            numbers: vec![0; items],
+            streams: vec![0; count],
+            by_stream: HashMap::with_capacity(count),
+            items,
+            numbers: vec![0; count],
+            says_sent,
             count: 0,
         };
         let params = Arc::new(ServerConfig::default().check()?);
@@ -249,7 +258,7 @@ impl PublishedItems {
     #[inline]
     fn update(&mut self, out: &mut Outbound, intended: Nanos) -> Result<(), BenchError> {
         self.count += 1;
-        let item = pick_place(self.numbers.len(), self.count);
+        let item = self.items.pick(self.count);
         self.numbers[item] += 1;
         self.send(out, item, Stamps { intended, ends_run: 0, number: self.numbers[item] })
     }
@@ -261,6 +270,10 @@ impl PublishedItems {
         if stream_id != 0 {
             let copy = out.push(self.updates.message(self.count));
             let copy = copy.map_err(|error| BenchError::new(format!("an update cannot be sent: {error}")))?;
+            let stamps = match self.says_sent {
+                true => Stamps { number: clock::monotonic().0, ..stamps },
+                false => stamps,
+            };
             NumberedUpdates::stamp(copy, stream_id, stamps);
         }
         Ok(())
@@ -280,10 +293,8 @@ impl PublishedItems {
     /// The image of an item, as often as it is asked for.
     fn on_item_request(&mut self, request: &RequestMsg<'_>) -> Option<Vec<u8>> {
         let name = request.key.name.unwrap_or_default();
-        let found =
-            std::str::from_utf8(name).ok().and_then(|name| name.strip_prefix("O0.")?.parse::<u32>().ok());
-        let found = found
-            .filter(|item| request.domain == Domain::MARKET_PRICE && (*item as usize) < self.numbers.len());
+        let found = std::str::from_utf8(name).ok().and_then(|name| self.items.place(name));
+        let found = found.filter(|_| request.domain == Domain::MARKET_PRICE);
         let Some(item) = found else {
             let state = State::new(StreamState::Closed, DataState::Suspect);
             let state = state.because(StateCode::NOT_FOUND, "there is no such item");
@@ -360,7 +371,7 @@ impl Handler for PublishedItems {
 /// Publishes at the rate that it is told, to whoever has connected.
 pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
     args.cpu.enter()?;
-    let mut publisher = Publisher::listen(args.items)?;
+    let mut publisher = Publisher::listen(args.items, args.says_sent)?;
     answer(&json!({ "port": publisher.listener.local_addr()?.port() }));
     let commands = process::commands();
     loop {
@@ -370,9 +381,10 @@ pub(crate) fn publisher(args: &PublisherArgs) -> Result<(), BenchError> {
                 let sent = args.pacing.run(&command, |due| publisher.publish(due))?;
                 publisher.end_run(run_number(&command), sent.end)?;
                 let late = publisher.late.summary();
-                answer(
-                    &json!({ "sent": sent.count, "late_p99_ns": late.p99_ns, "late_max_ns": late.max_ns }),
-                );
+                let mut said = sent.answer();
+                said["late_p99_ns"] = json!(late.p99_ns);
+                said["late_max_ns"] = json!(late.max_ns);
+                answer(&said);
             }
             Err(TryRecvError::Empty) => publisher.serve(Duration::from_millis(10))?,
             Err(TryRecvError::Disconnected) => return Ok(()),

@@ -1,6 +1,7 @@
 //! The bare end of the backbone: it asks a source distributor for all items over a link, as a point-to-point server does,
 //! follows the stream by the messaging library, and counts. It keeps nothing and serves nobody.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use backbone::multicast::MulticastInlet;
@@ -11,14 +12,16 @@ use market::backbone::{Kind, LinkDown, LinkUp, StreamMsg};
 use market::p2ps::{SourceId, Topic};
 use messaging::{ContextCounters, MessagingConfig};
 use net::{Poller, Ready, clock};
-use rwf::{Domain, Msg};
+use rwf::{Dictionary, Domain, Msg};
 use units::Nanos;
 
 use super::tally::{self, Sink, Tally};
 use crate::BenchError;
+use crate::decode::DecodeArgs;
 use crate::end_to_end::{Items, SERVICE, SERVICE_ID};
+use crate::every::TimeEvery;
 use crate::options::Cpu;
-use crate::update;
+use crate::update::{self, Profile};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReceiverArgs {
@@ -27,6 +30,10 @@ pub(crate) struct ReceiverArgs {
     /// Settings as of a daemon; those of messaging count.
     #[arg(long)]
     set: Vec<String>,
+    #[command(flatten)]
+    decode: DecodeArgs,
+    #[command(flatten)]
+    time_every: TimeEvery,
     #[command(flatten)]
     cpu: Cpu,
 }
@@ -58,6 +65,8 @@ struct Receiver {
 struct Follower {
     items: u32,
     tally: Tally,
+    /// By which every field of an update is decoded, if it is.
+    dictionary: Option<Arc<Dictionary>>,
     stream: Option<SourceId>,
     /// The instance that has the link, from the moment that it is asked for.
     instance: Option<u64>,
@@ -81,10 +90,11 @@ fn item_of(name: &[u8]) -> Option<u32> {
 }
 
 impl Follower {
-    fn new(items: u32) -> Follower {
+    fn new(items: u32, tally: Tally, dictionary: Option<Arc<Dictionary>>) -> Follower {
         Follower {
             items,
-            tally: Tally::new(items),
+            tally,
+            dictionary,
             stream: None,
             instance: None,
             is_linked: false,
@@ -153,7 +163,14 @@ impl Follower {
         self.sequence = self.sequence.max(msg.sequence);
         match msg.kind {
             Kind::Update => match update::payload(msg.body) {
-                Some(payload) => self.tally.on_update(self.item(msg.item), payload, false),
+                Some(payload) => {
+                    let read =
+                        self.dictionary.as_ref().map(|dictionary| update::read_all(payload, dictionary));
+                    if read == Some(None) {
+                        self.tally.on_unreadable();
+                    }
+                    self.tally.on_update(self.item(msg.item), payload, false);
+                }
                 None => self.tally.on_unreadable(),
             },
             Kind::Open | Kind::OpenInFull => match msg.opened(SERVICE_ID) {
@@ -260,7 +277,11 @@ pub(crate) fn receiver(args: &ReceiverArgs) -> Result<(), BenchError> {
     let (poller, now) = (Poller::new()?, clock::monotonic());
     let counters = ContextCounters::default();
     let mut inlet = MulticastInlet::new(&config, poller.registrar(), 1, clock::seed(), now, counters)?;
-    let mut follower = Follower::new(args.items);
+    let mut follower = Follower::new(
+        args.items,
+        Tally::new(args.items).timing(args.time_every),
+        args.decode.dictionary(Profile::default())?,
+    );
     inlet.execute(now, InletCommand::Subscribe(SERVICE.to_owned()), &mut follower);
     tally::serve(Receiver { poller, ready: Vec::new(), inlet, follower })
 }

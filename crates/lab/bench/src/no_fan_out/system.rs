@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use measure::Summary;
 use serde_json::{Value, json};
 
-use super::{Cache, Layout, NoFanOutArgs};
+use super::{Layout, NoFanOutArgs, tally};
 use crate::BenchError;
-use crate::end_to_end::{Backbone, PointOfPresence};
-use crate::options::Cpu;
+use crate::end_to_end::{Backbone, Cache, Items, PointOfPresence};
 use crate::process::{Process, START_LIMIT, free_port};
 use crate::search::Trial;
 
@@ -52,10 +52,6 @@ pub(super) struct System {
     runs: u32,
 }
 
-/// The settings that take the caches away.
-const WITHOUT_CACHE: [&str; 2] =
-    ["p2ps.services_without_cache=[\"*\"]", "source_distributor.services_without_cache=[\"*\"]"];
-
 impl System {
     /// Starts the processes, and waits until every item has its image at the last of them.
     pub(super) fn start(
@@ -65,22 +61,20 @@ impl System {
     ) -> Result<System, BenchError> {
         let items = ["--items".to_owned(), args.items.to_string()];
         let cpu = |part| args.cpu(layout, part);
-        let own = ["--pacing".to_owned(), args.pacing.to_string()];
-        let own = [&items[..], &own, &cpu(Part::Publisher).args()].concat();
+        let all = Items { common: 0, mounts: 1, own: args.items }.args();
+        let own = [all, args.pacing.args(), cpu(Part::Publisher).args()].concat();
         let mut publisher = Process::role("no-fan-out-publisher", &own)?;
         let published = publisher.expect("port", START_LIMIT)?["port"].as_u64().unwrap_or(0) as u16;
-        let caches = if cache == Some(Cache::Off) { &WITHOUT_CACHE[..] } else { &[] };
         // That providers are held back is what the search looks for.
         let sets = ["messaging.preset=throughput", "log.level=error"]
             .iter()
-            .chain(caches)
-            .map(|set| (*set).to_owned());
-        let sets: Vec<String> = sets.chain(args.set.iter().cloned()).collect();
+            .chain(cache.map_or(&[][..], Cache::sets));
+        let settings = args.settings.behind(sets);
         let (cpu_of_nats, program) = (cpu(Part::SourceDistributor), args.nats_server());
-        let backbone = Backbone::over(args.backbone, &sets, cpu_of_nats, program.as_deref())?;
+        let backbone = Backbone::over(args.backbone, &settings, cpu_of_nats, program.as_deref())?;
         let (mut distributor, mut server, mut pop) = (None, None, None);
         if layout != Layout::Direct {
-            distributor = Some(dialling(&backbone, published, cpu(Part::SourceDistributor))?);
+            distributor = Some(backbone.dialling(published, cpu(Part::SourceDistributor))?);
         }
         let mut port = published;
         if matches!(layout, Layout::P2psLan | Layout::P2psPop) {
@@ -88,14 +82,16 @@ impl System {
             server.insert(backbone.server(port, cpu(Part::Server), None)?).listens(port, START_LIMIT)?;
         }
         if layout == Layout::P2psPop {
-            port = pop.insert(PointOfPresence::start(port, cpu(Part::PointOfPresence), &sets)?).rssl_port;
+            port = pop.insert(PointOfPresence::start(port, cpu(Part::PointOfPresence), &settings)?).rssl_port;
         }
+        let looks = [args.time_every.args(tally::TIME_EVERY), cpu(Part::Sink).args()].concat();
         let sink = if layout == Layout::SourceDistributor {
-            let own = [&items[..], &backbone.args(Vec::new())?, &cpu(Part::Sink).args()].concat();
+            let own = [&items[..], &args.decode.args(), &backbone.args(Vec::new())?, &looks].concat();
             Process::role("no-fan-out-receiver", &own)?
         } else {
             let own = ["--port".to_owned(), port.to_string()];
-            Process::role("no-fan-out-consumer", &[&own[..], &items, &cpu(Part::Sink).args()].concat())?
+            let own = [&own[..], &items, &args.decode.args(), &looks].concat();
+            Process::role("no-fan-out-consumer", &own)?
         };
         let mut system = System { sink, pop, server, distributor, publisher, _backbone: backbone, runs: 0 };
         system.settle()?;
@@ -151,8 +147,8 @@ impl System {
             gaps: number(&seen, "gaps")?,
             publisher_p99: Duration::from_nanos(number(&sent, "late_p99_ns")?),
             last: seen["last_ns"].as_u64().map(Duration::from_nanos),
-            p50: Duration::from_nanos(number(&seen, "p50_ns")?),
-            p99: Duration::from_nanos(number(&seen, "p99_ns")?),
+            seconds,
+            latencies: serde_json::from_value(seen["latencies"].clone())?,
             busy,
             broken: None,
         })
@@ -171,17 +167,6 @@ impl System {
         let there = parts.into_iter().filter_map(|(part, process)| Some((part, process?)));
         there.map(|(part, process)| Ok((part, process.cpu_time()?))).collect()
     }
-}
-
-/// A source distributor that dials the publisher.
-fn dialling(backbone: &Backbone, publisher: u16, cpu: Cpu) -> Result<Process, BenchError> {
-    let provider_port = free_port()?;
-    let dialled = format!(
-        "source_distributor.interactive=[{{ name = \"publisher\", hosts = [\"127.0.0.1:{publisher}\"] }}]"
-    );
-    let mut distributor = backbone.distributor(provider_port, cpu, vec![dialled])?;
-    distributor.listens(provider_port, START_LIMIT)?;
-    Ok(distributor)
 }
 
 /// What came of a run.
@@ -205,8 +190,9 @@ pub(super) struct Outcome {
     pub(super) publisher_p99: Duration,
     /// How late the end of the run came, if it has.
     pub(super) last: Option<Duration>,
-    pub(super) p50: Duration,
-    pub(super) p99: Duration,
+    /// Seconds of the schedule.
+    pub(super) seconds: f64,
+    pub(super) latencies: Summary,
     /// CPU time of each part.
     pub(super) busy: Vec<(Part, Duration)>,
     /// How the system has failed.
@@ -217,6 +203,12 @@ impl Outcome {
     /// Of a system that has failed.
     pub(super) fn broken(error: &BenchError) -> Outcome {
         Outcome { broken: Some(error.to_string()), ..Outcome::default() }
+    }
+
+    /// Updates a second that have come, until the end of the run did.
+    pub(super) fn received_per_s(&self) -> Option<f64> {
+        let seconds = self.seconds + self.last?.as_secs_f64();
+        Some(self.received as f64 / seconds).filter(|per_s| per_s.is_finite())
     }
 
     /// Updates that were sent and have not come.

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use units::Nanos;
 
 use crate::BenchError;
+use crate::every::{Every, TimeEvery};
 use crate::process::{self, START_LIMIT, answer};
 use crate::update::Stamps;
 
-/// One of so many updates is timed.
-const SAMPLE: u64 = 64;
+/// One of so many updates is timed, unless another number is given.
+pub(super) const TIME_EVERY: u32 = 64;
 
 /// The items of a sink, and what has come of them in the present run.
 pub(super) struct Tally {
@@ -21,6 +22,7 @@ pub(super) struct Tally {
     /// Whether each item has an image and can be trusted, and how many can.
     live: Vec<bool>,
     live_count: usize,
+    times: Every,
     seen: Seen,
 }
 
@@ -48,7 +50,14 @@ struct Seen {
 impl Tally {
     pub(super) fn new(items: u32) -> Tally {
         let items = items as usize;
-        Tally { last: vec![0; items], live: vec![false; items], live_count: 0, seen: Seen::default() }
+        let (last, live, times) = (vec![0; items], vec![false; items], Every::new(TIME_EVERY));
+        Tally { last, live, live_count: 0, times, seen: Seen::default() }
+    }
+
+    /// The same with another share of updates that are timed.
+    pub(super) fn timing(mut self, every: TimeEvery) -> Tally {
+        self.times = Every::new(every.or(TIME_EVERY));
+        self
     }
 
     #[inline]
@@ -64,7 +73,7 @@ impl Tally {
         }
         seen.received += 1;
         seen.conflated += u64::from(is_conflated);
-        if seen.received.is_multiple_of(SAMPLE) {
+        if self.times.is_due() {
             seen.latencies.record(age_ns(stamps.intended));
         }
         if stamps.number <= *last {
@@ -125,12 +134,11 @@ impl Tally {
     /// What the run came to; the next one begins.
     fn take(&mut self, run: u8) -> Value {
         let seen = std::mem::take(&mut self.seen);
-        let summary = seen.latencies.spread();
         json!({
             "run": run, "received": seen.received, "lost": seen.lost, "disordered": seen.disordered,
             "conflated": seen.conflated, "interrupted": seen.interrupted, "unreadable": seen.unreadable,
             "gaps": seen.gaps, "last_ns": seen.ended.filter(|(of, _)| *of == run).map(|(_, ns)| ns),
-            "p50_ns": summary.p50_ns, "p99_ns": summary.p99_ns,
+            "latencies": seen.latencies.spread(),
         })
     }
 }

@@ -11,10 +11,10 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use clap::Args;
-use measure::{Runs, Summary};
+use measure::{Runs, Summaries, Summary};
 use serde_json::{Value, json};
 
-use crate::end_to_end::{Daemons, Pacing, Placement};
+use crate::end_to_end::{Daemons, Pacing, Placement, Settings};
 use crate::process::{Memory, Process, free_port};
 use crate::report::{self, Report};
 use crate::update::Profile;
@@ -49,9 +49,8 @@ pub struct StormArgs {
     stand_still: f64,
     #[command(flatten)]
     placement: Placement,
-    /// Further settings of both daemons, as for their --set.
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// For all to be there, or to have caught up.
@@ -103,17 +102,17 @@ impl Storm<'_> {
         let admin_port = free_port()?;
         // The server forgets what nobody watches, so that each run finds it as the first one did.
         let sets = [
-            "p2ps.item_linger_ms=0".to_owned(),
-            "p2ps.rssl.connections_max=110000".to_owned(),
-            "p2ps.rssl.connections_per_address_max=110000".to_owned(),
-            "p2ps.rssl.ping_timeout_max_s=255".to_owned(),
+            "p2ps.item_linger_ms=0",
+            "p2ps.rssl.connections_max=110000",
+            "p2ps.rssl.connections_per_address_max=110000",
+            "p2ps.rssl.ping_timeout_max_s=255",
         ];
-        let sets = sets.into_iter().chain(args.set.iter().cloned());
+        let settings = args.settings.behind(sets);
         let cpus = [args.placement.cpu(1), args.placement.cpu(2)];
-        let daemons = Daemons::start_with_admin(cpus, &sets.collect::<Vec<_>>(), Some(admin_port))?;
+        let daemons = Daemons::start_with_admin(cpus, settings, Some(admin_port))?;
         let items = ("own", args.items.to_string());
         let pacing = ("pacing", Pacing::Sleep.to_string());
-        let to_distributor = ("port", daemons.provider_port.to_string());
+        let to_distributor = ("port", daemons.provider_port()?.to_string());
         let publisher = [words(&[to_distributor, items.clone(), pacing]), args.profile.args()].concat();
         let mut provider = args.end("publisher", 0, &publisher)?;
         provider.expect("ready", LIMIT)?;
@@ -200,19 +199,8 @@ fn order(crowd: &mut Process, what: &str, answer: &str) -> Result<u64, BenchErro
 
 pub(crate) fn run(args: &StormArgs) -> Result<(), BenchError> {
     args.profile.check()?;
-    let heads = [
-        "part",
-        "took s",
-        "images/s",
-        "steady p50 ms",
-        "p99 ms",
-        "max ms",
-        "turns > 1 ms",
-        "> 5 ms",
-        "> 20 ms",
-        "server MiB",
-        "at most",
-    ];
+    let heads = ["part", "took s", "images/s", "turns > 1 ms", "> 5 ms", "> 20 ms", "server MiB", "at most"];
+    let heads = [&heads[..], &report::LATENCY_HEADS].concat();
     let mut report = Report::new("storm", args.options.json, &heads);
     report.progress("start");
     let mut storm = Storm::start(args)?;
@@ -261,6 +249,10 @@ pub(crate) fn run(args: &StormArgs) -> Result<(), BenchError> {
         args.rate,
         args.steady.min(args.items),
     ));
+    report.note(format!(
+        "Every update of the steady consumer is timed: latencies are its. {}",
+        report::LATENCY_NOTE
+    ));
     report.print()
 }
 
@@ -269,15 +261,13 @@ fn row(report: &mut Report, name: &str, parts: &[Part], images: f64) {
     let most = |what: fn(&Part) -> u64| parts.iter().map(what).max().unwrap_or(0);
     let sum = |what: fn(&Part) -> u64| parts.iter().map(what).sum::<u64>();
     let took = of(|part| part.took_ns);
-    let (p50, p99) = (of(|part| part.steady.p50_ns), of(|part| part.steady.p99_ns));
-    let max_ns = most(|part| part.steady.max_ns);
+    let steady: Summaries = parts.iter().map(|part| part.steady.clone()).collect();
     let turns = [
         sum(|part| part.long_turns.above_1ms),
         sum(|part| part.long_turns.above_5ms),
         sum(|part| part.long_turns.above_20ms),
     ];
     let (now, peak) = (of(|part| part.memory.now), most(|part| part.memory.peak));
-    let millis = |ns: f64| format!("{:.1}", ns / 1e6);
     let mebibytes = |bytes: f64| format!("{:.0}", bytes / f64::from(1 << 20));
     let has_time = name != "alone" && name != "leave";
     let per_s = (name == "come").then(|| images / (took.median() / 1e9));
@@ -285,20 +275,20 @@ fn row(report: &mut Report, name: &str, parts: &[Part], images: f64) {
         name.to_owned(),
         if has_time { report::spread(&took, |ns| format!("{:.2}", ns / 1e9)) } else { "-".to_owned() },
         per_s.map_or_else(|| "-".to_owned(), |per_s| format!("{per_s:.0}")),
-        millis(p50.median()),
-        millis(p99.median()),
-        millis(max_ns as f64),
         turns[0].to_string(),
         turns[1].to_string(),
         turns[2].to_string(),
         mebibytes(now.median()),
         mebibytes(peak as f64),
     ];
+    let mut of_steady = report::latency_json(&steady, json!({}));
+    // Of all runs, as always.
+    of_steady["max_ns"] = json!(steady.max_ns());
     let object: Value = json!({
         "part": name, "took_ns": report::spread_json(&took), "images_per_s": per_s,
-        "steady": { "p50_ns": report::spread_json(&p50), "p99_ns": report::spread_json(&p99), "max_ns": max_ns },
+        "steady": of_steady,
         "turns_above_1ms": turns[0], "turns_above_5ms": turns[1], "turns_above_20ms": turns[2],
         "server_bytes": report::spread_json(&now), "server_bytes_max": peak,
     });
-    report.row(cells, object);
+    report.row(cells.into_iter().chain(report::latency_cells(&steady, report::micros)), object);
 }
