@@ -219,7 +219,8 @@ class Bench(unittest.TestCase):
             # A sender is late or in time, never early.
             self.assertLessEqual(row['naive']['all']['mean_ns'], row['all']['mean_ns'])
             self.assertEqual(row['naive']['all']['points'], row['all']['points'])
-        short = self.figures('end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate', '--payload', '63')
+        words = ['end-to-end', '--rates', '500', '--items', '100', '--layouts', 'separate', '--payload', '63']
+        short = self.figures('end-to-end', *words)
         self.assertEqual([row['naive'] is None for row in short], [False, True], 'there is no room for the time of sending')
 
     def test_options_that_do_not_go_together_are_refused(self):

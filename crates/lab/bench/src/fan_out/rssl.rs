@@ -181,7 +181,7 @@ impl FanOutArgs {
         };
         vec![
             format!(
-                "Each consumer watches {each} common and {each} own items with {profile}{bursts}. {publisher} provider; \
+                "Each consumer watches {each} common and {each} own items with {profile}{bursts}. Publisher: {publisher} provider; \
                  backbone: {}.{servers} {}",
                 self.backbone,
                 self.decode.describe()
