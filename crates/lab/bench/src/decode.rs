@@ -42,10 +42,6 @@ pub(crate) struct DecodeArgs {
 }
 
 impl DecodeArgs {
-    pub(crate) fn none() -> DecodeArgs {
-        DecodeArgs { decode: Decode::None }
-    }
-
     /// As the arguments of a role.
     pub(crate) fn args(self) -> Vec<String> {
         vec!["--decode".to_owned(), self.decode.to_string()]

@@ -11,11 +11,6 @@ pub(crate) struct TimeEvery {
 }
 
 impl TimeEvery {
-    /// As many as the workload does by itself.
-    pub(crate) fn default_of_workload() -> TimeEvery {
-        TimeEvery { time_every: None }
-    }
-
     /// The number, where the workload has this one by itself.
     pub(crate) fn or(self, default: u32) -> u32 {
         self.time_every.unwrap_or(default)

@@ -32,12 +32,6 @@ pub struct LbtrmArgs {
 const RATES: [u64; 8] =
     [1_000_000, 4_000_000, 8_000_000, 16_000_000, 20_000_000, 24_000_000, 28_000_000, 32_000_000];
 
-impl LbtrmArgs {
-    pub(crate) fn new(options: RunOptions) -> LbtrmArgs {
-        LbtrmArgs { options, size: 64, rates: RATES.to_vec(), datagram: None, settings: Settings::default() }
-    }
-}
-
 /// A run is sustained if its last message comes within this time after it was meant to be sent.
 const LATE: Duration = Duration::from_millis(50);
 

@@ -63,23 +63,6 @@ fn rate() -> clap::builder::RangedU64ValueParser<u64> {
 }
 
 impl LoadArgs {
-    pub(crate) fn new(options: RunOptions, sizes: &[u32], rates: &[u64]) -> LoadArgs {
-        LoadArgs {
-            options,
-            path: Path::Multicast,
-            sizes: sizes.to_vec(),
-            rates: rates.to_vec(),
-            bound: BoundArgs::default(),
-            datagram: None,
-            cpus: vec![0, 1],
-            one_thread: false,
-            reflect: 0,
-            bypass: own::BYPASSES.to_vec(),
-            observe: None,
-            settings: Settings::default(),
-        }
-    }
-
     /// The ends of a run, a process for each: they differ in CPUs and number.
     fn ends(&self, shape: Shape, spread: &[PairCpus], size: u32) -> Result<Vec<EndArgs>, BenchError> {
         let datagram = self.datagram.or(self.settings.datagram()?).unwrap_or(1_472);

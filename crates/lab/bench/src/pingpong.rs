@@ -44,21 +44,6 @@ const PUBLISHED_SIZES: [u32; 7] = [64, 128, 256, 512, 1_024, 1_500, 2_048];
 
 const PATHS: [Path; 5] = [Path::Shm, Path::Udp, Path::Multicast, Path::Tcp, Path::Veth];
 
-impl PingpongArgs {
-    pub(crate) fn new(options: RunOptions, sizes: &[u32]) -> PingpongArgs {
-        PingpongArgs {
-            options,
-            paths: PATHS.to_vec(),
-            sizes: sizes.to_vec(),
-            published_sizes: false,
-            datagram: None,
-            bypass: own::BYPASSES.to_vec(),
-            settings: Settings::default(),
-            cpus: vec![0, 1],
-        }
-    }
-}
-
 pub(crate) fn run(args: &PingpongArgs) -> Result<(), BenchError> {
     let heads = [&["path", "bytes", "way"][..], &report::LATENCY_HEADS, &["to raw", "CPUs"]].concat();
     let mut report = Report::new("pingpong", args.options.json, &heads);

@@ -261,11 +261,6 @@ pub(crate) struct SearchArgs {
 const BOUNDS: (f64, f64) = (100.0, 100e6);
 
 impl SearchArgs {
-    /// No search.
-    pub(crate) fn none() -> SearchArgs {
-        SearchArgs { search: false, under: None, percentile: Percentile(Some(2)), from: 10_000, precision: 5 }
-    }
-
     /// Whether there is one.
     pub(crate) fn is_on(self) -> bool {
         self.search || self.under.is_some()

@@ -45,19 +45,6 @@ pub struct StreamArgs {
 const PATHS: [Path; 4] = [Path::Multicast, Path::Udp, Path::Tcp, Path::Shm];
 
 impl StreamArgs {
-    pub(crate) fn new(options: RunOptions, sizes: &[u32], datagrams: &[u32]) -> StreamArgs {
-        StreamArgs {
-            options,
-            paths: PATHS.to_vec(),
-            sizes: sizes.to_vec(),
-            datagrams: datagrams.to_vec(),
-            pairs: 1,
-            cpus: vec![0, 1],
-            bypass: own::BYPASSES.to_vec(),
-            settings: Settings::default(),
-        }
-    }
-
     /// The ends of a run, a process for each: they differ in CPUs and number.
     fn ends(&self, spread: &[PairCpus], path: Path, size: u32, datagram: u32) -> Vec<EndArgs> {
         let end = |(number, pair): (usize, &PairCpus)| EndArgs {

@@ -32,12 +32,6 @@ pub struct RwfArgs {
     eta: Option<PathBuf>,
 }
 
-impl RwfArgs {
-    pub(crate) fn new(options: RunOptions, eta: Option<PathBuf>) -> RwfArgs {
-        RwfArgs { options, eta }
-    }
-}
-
 /// Updates that are looked at in turn, so that no branch is learnt by heart: 75 KB.
 const UPDATES: usize = 1024;
 const ROUNDS: usize = 500;

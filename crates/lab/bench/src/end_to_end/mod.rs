@@ -98,25 +98,6 @@ impl std::fmt::Display for Layout {
 }
 
 impl EndToEndArgs {
-    pub(crate) fn new(options: RunOptions) -> EndToEndArgs {
-        EndToEndArgs {
-            options,
-            rates: vec![1_000, 10_000, 100_000],
-            bursts: None,
-            items: 100_000,
-            layouts: vec![Layout::Separate, Layout::OneProcess],
-            backbones: vec![Carrier::Multicast],
-            nats_server: None,
-            pacing: Pacing::Sleep,
-            profile: Profile::default(),
-            placement: Placement { cpus: CPUS.to_vec(), unpinned: false },
-            cache: vec![Cache::On],
-            decode: DecodeArgs::none(),
-            search: SearchArgs::none(),
-            settings: Settings::default(),
-        }
-    }
-
     /// Whether servers can ask the publisher for images.
     fn is_interactive(&self) -> bool {
         self.cache.contains(&Cache::Off)

@@ -111,33 +111,6 @@ pub(super) enum Compression {
 const RATES: [u64; 6] = [2_000, 10_000, 100_000, 200_000, 400_000, 600_000];
 
 impl FanOutArgs {
-    /// With every compression.
-    pub(crate) fn new(options: RunOptions, tls: Option<TlsDirectory>) -> FanOutArgs {
-        let (rates, compression) = (RATES.to_vec(), Compression::value_variants().to_vec());
-        FanOutArgs {
-            options,
-            mounts: 100,
-            each: EACH,
-            rates,
-            bursts: None,
-            servers: 1,
-            layouts: vec![FanOutLayout::Lan],
-            cache: vec![Cache::On],
-            backbone: Carrier::Multicast,
-            nats_server: None,
-            profile: Profile::default(),
-            decode: DecodeArgs::none(),
-            time_every: TimeEvery::default_of_workload(),
-            slow: false,
-            compression,
-            tls,
-            server_cpus: vec![SERVER_CPU],
-            other_cpus: vec![OTHERS_CPU],
-            search: SearchArgs::none(),
-            settings: Settings::default(),
-        }
-    }
-
     fn is_interactive(&self) -> bool {
         self.cache.contains(&Cache::Off)
     }

@@ -49,28 +49,6 @@ pub struct WebSocketFanOutArgs {
 
 const RATES: [u64; 5] = [1_000, 5_000, 10_000, 20_000, 40_000];
 
-impl WebSocketFanOutArgs {
-    /// With compression.
-    pub(crate) fn new(
-        options: RunOptions,
-        tls: Option<TlsDirectory>,
-        nats_server: Option<PathBuf>,
-    ) -> WebSocketFanOutArgs {
-        let rates = RATES.to_vec();
-        WebSocketFanOutArgs {
-            options,
-            clients: 100,
-            rates,
-            compression: true,
-            tls,
-            nats_server,
-            time_every: TimeEvery::default_of_workload(),
-            search: SearchArgs::none(),
-            settings: Settings::default(),
-        }
-    }
-}
-
 const DEFLATE: &[&str] = &["--compression"];
 
 pub(crate) fn run(args: &WebSocketFanOutArgs) -> Result<(), BenchError> {

@@ -165,27 +165,6 @@ pub(crate) fn run(args: &NoFanOutArgs) -> Result<(), BenchError> {
 }
 
 impl NoFanOutArgs {
-    pub(crate) fn new(options: RunOptions) -> NoFanOutArgs {
-        NoFanOutArgs {
-            options,
-            items: 100_000,
-            layouts: vec![Layout::Direct, Layout::SourceDistributor, Layout::P2psLan, Layout::P2psPop],
-            cache: vec![Cache::On, Cache::Off],
-            from: 1_000_000,
-            precision: 5,
-            late_ms: 50,
-            bursts: 1_000,
-            pacing: Pacing::Sleep,
-            cpus: None,
-            unpinned: false,
-            backbone: Carrier::Multicast,
-            nats_server: None,
-            decode: DecodeArgs::none(),
-            time_every: TimeEvery::default_of_workload(),
-            settings: Settings::default(),
-        }
-    }
-
     /// Whether the layouts can be measured over the backbone.
     fn check(&self) -> Result<(), BenchError> {
         if self.backbone == Carrier::Nats && self.layouts.contains(&Layout::SourceDistributor) {
