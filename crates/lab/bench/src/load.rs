@@ -8,13 +8,14 @@ use measure::ends::Reflected;
 use measure::{Placement, Runs, SENT_STAMP_BYTES, STAMP_BYTES, Summaries};
 use serde_json::{Value, json};
 
-use crate::bound::{Bound, BoundArgs, Tried};
+use crate::bound::Tried;
 use crate::contest::{self, Rounds};
 use crate::layout::{self, PairCpus, Which};
 use crate::observing::{self, Observing};
 use crate::own::{Bypass, Settings};
 use crate::pair::{Contender, EndArgs, GIVES_UP_MS, Kind, Pace, Path, Streamed};
 use crate::report::{self, Report};
+use crate::search::{Bound, Found, SearchArgs};
 use crate::{BenchError, RunOptions, observed, own, probe, raw};
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub struct LoadArgs {
     #[arg(long, value_delimiter = ',', default_values_t = RATES, value_parser = rate())]
     rates: Vec<u64>,
     #[command(flatten)]
-    bound: BoundArgs,
+    search: SearchArgs,
     /// Longest UDP payload of a datagram; 1,472 unless the settings say otherwise.
     #[arg(long, value_parser = crate::options::datagram_size())]
     datagram: Option<u32>,
@@ -44,13 +45,13 @@ pub struct LoadArgs {
     one_thread: bool,
     /// Percent of the messages that the receiver sends back; the sender times their round trips.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100),
-        conflicts_with_all = ["one_thread", "under"])]
+        conflicts_with_all = ["one_thread", "under", "search"])]
     reflect: u8,
     /// Which ends of `veth` bypass the kernel's network stack.
     #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
     bypass: Vec<Bypass>,
     /// Takes down each message at both ends, in files of observations in this folder: `tickcast analyse` follows them.
-    #[arg(long, value_name = "DIR", conflicts_with = "under")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["under", "search"])]
     observe: Option<PathBuf>,
     #[command(flatten)]
     settings: Settings,
@@ -122,8 +123,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     let spread = layout::spread(processes, &args.cpus)?;
     let span = Duration::from_secs_f64(args.options.seconds);
     let mut load = Load { args, spread, span, failed: Vec::new() };
-    let bound = args.bound.bound();
-    let heads = bound.map_or_else(|| heads(args.reflect > 0), |_| search_heads());
+    let heads = if args.search.is_on() { search_heads() } else { heads(args.reflect > 0) };
     let mut report = Report::new(shape.title(), args.options.json, &heads);
     args.settings.check(&mut report, &[])?;
     contest::note_jitter(&mut report, &layout::used(&load.spread), args.options)?;
@@ -134,13 +134,12 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
     }
     for size in &args.sizes {
         let ends = args.ends(shape, &load.spread, *size)?;
-        match bound {
-            Some(bound) => load.search(&ends, bound, &contenders, &mut report),
-            None => {
-                for rate in &args.rates {
-                    load.measure(&ends, *rate, &mut contenders, &mut report)?;
-                }
-            }
+        if args.search.is_on() {
+            load.search(&ends, &contenders, &mut report);
+            continue;
+        }
+        for rate in &args.rates {
+            load.measure(&ends, *rate, &mut contenders, &mut report)?;
         }
     }
     report.note(load.layout());
@@ -151,10 +150,7 @@ pub(crate) fn run(args: &LoadArgs, shape: Shape) -> Result<(), BenchError> {
             args.reflect
         ));
     }
-    report.note(match bound {
-        None => rates_note(),
-        Some(bound) => search_note(bound, args.options.runs),
-    });
+    report.note(if args.search.is_on() { search_note(args) } else { rates_note() });
     report.print()?;
     contest::outcome(&load.failed)
 }
@@ -192,11 +188,10 @@ fn rates_note() -> String {
     )
 }
 
-fn search_note(bound: Bound, runs: u32) -> String {
+fn search_note(args: &LoadArgs) -> String {
+    let found = args.search.describe(args.options.runs);
     format!(
-        "The highest rate, of all sources together, that is sustained with {bound} in each pair, and the lowest that is not, \
-         with the reason; then {runs} runs confirm the first, whose latencies these are. A rate that fails is tried once \
-         more. {}",
+        "{found} Rates are of all sources together, a bound is one for each pair. A rate that fails is tried once more. {}",
         report::LATENCY_NOTE
     )
 }
@@ -284,11 +279,12 @@ impl Load<'_> {
     }
 
     /// A row for each contender: the highest rate that keeps the bound.
-    fn search(&mut self, ends: &[EndArgs], bound: Bound, contenders: &[Contender], report: &mut Report) {
+    fn search(&mut self, ends: &[EndArgs], contenders: &[Contender], report: &mut Report) {
+        let bound = self.args.search.bound();
         let [end, ..] = ends else { return };
         for contender in contenders {
             let (mut tries, before) = (0, probe::placement([end.cpu, end.far_cpu]));
-            let found = self.args.bound.search(self.args.options.runs).highest(|rate| {
+            let found = self.args.search.search(self.args.options.runs).highest(|rate| {
                 tries += 1;
                 report.progress(&format!("{} bytes, {}, try {tries}, {rate:.0}/s", end.size, contender.name));
                 let streams = self.stream(contender, ends, rate)?;
@@ -312,8 +308,8 @@ impl Load<'_> {
 fn add_found(
     end: &EndArgs,
     name: &str,
-    (bound, placement): (Bound, Placement),
-    found: &crate::search::Found<Tried>,
+    (bound, placement): (Option<Bound>, Placement),
+    found: &Found<Tried>,
     report: &mut Report,
 ) {
     let streams = found.runs.iter().flat_map(|run| &run.streams);
@@ -329,13 +325,13 @@ fn add_found(
         faults.clone().unwrap_or_else(|| "-".to_owned()),
         found.trials.to_string(),
     ];
-    let object = json!({
+    let mut object = json!({
         "path": end.path.to_string(), "size": end.size, "datagram": end.datagram, "way": name,
-        "bound": bound.json(), "rate": found.rate,
-        "bracket": { "low": found.rate, "high": above.map(|(rate, _)| *rate) },
-        "above_fault": faults, "above_figure_ns": above.map(|(_, run)| run.figure_ns()),
-        "trials": found.trials, "runs": found.runs.len(), "placement": placement,
+        "rate": found.rate,
+        "above_fault": faults, "above_figure_ns": above.and_then(|(_, run)| run.figure_ns()),
+        "runs": found.runs.len(), "placement": placement,
     });
+    found.bracket().put(&mut object, bound);
     let of_latency = report::latency_cells(&latencies, report::fine_micros);
     let cells = cells.into_iter().chain(of_latency).chain([placement.to_string()]);
     report.row(cells, report::latency_json(&latencies, object));
