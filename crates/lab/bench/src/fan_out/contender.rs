@@ -71,6 +71,15 @@ pub(super) fn shares(clients: u32, servers: u32) -> Vec<Share> {
     (0..servers).map(|at| Share { first: begin(at), here: begin(at + 1) - begin(at) }).collect()
 }
 
+/// A process of consumers of one server.
+pub(super) struct Sink {
+    pub(super) role: &'static str,
+    /// Arguments by which it knows its consumers.
+    pub(super) of_share: fn(Share) -> Vec<String>,
+    /// Those that all of them have.
+    pub(super) args: Vec<String>,
+}
+
 /// What is different between contenders through Tickcast.
 pub(super) struct Setup {
     pub(super) name: String,
@@ -88,8 +97,7 @@ pub(super) struct Setup {
     pub(super) is_pop: bool,
     pub(super) shares: Vec<Share>,
     pub(super) cpus: Cpus,
-    /// The role of the consumers, and the arguments of each process of them.
-    pub(super) sink: (&'static str, fn(Share) -> Vec<String>, Vec<String>),
+    pub(super) sink: Sink,
     /// The port of consumers; one of the settings' if they have one of their own.
     pub(super) port: Option<u16>,
     /// Readers beside them that do not keep up: the arguments of their role, and what each is to read of the bytes of an
@@ -111,9 +119,9 @@ impl FanOutContender {
         for (at, share) in setup.shares.iter().enumerate() {
             let (server, own) = setup.server(&backbone, &settings, hub, at)?;
             servers.push(server);
-            let (role, args_of_share, args) = &setup.sink;
+            let Sink { role, of_share, args } = &setup.sink;
             let port = words(&["--port", &setup.port.unwrap_or(own).to_string()]);
-            let words = [&port[..], &args_of_share(*share), args, &setup.cpus.other(at).args()].concat();
+            let words = [&port[..], &of_share(*share), args, &setup.cpus.other(at).args()].concat();
             sinks.push(Process::role(role, &words)?);
             first_port = port;
         }

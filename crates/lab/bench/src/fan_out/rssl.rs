@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::contender::{Cpus, FanOutContender, Setup, Share, shares};
+use super::contender::{Cpus, FanOutContender, Setup, Share, Sink, shares};
 use super::figures::{Candidate, Plan};
 use super::mounts::TIME_EVERY;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, words};
@@ -277,7 +277,7 @@ fn setup(
         is_pop: layout == FanOutLayout::Pop,
         shares: shares(args.mounts, args.servers),
         cpus: args.cpus(),
-        sink: ("mounts", of_share, reading.concat()),
+        sink: Sink { role: "mounts", of_share, args: reading.concat() },
         port: None,
         slow: None,
     })

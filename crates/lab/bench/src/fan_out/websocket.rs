@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::contender::{Cpus, FanOutContender, Setup, shares};
+use super::contender::{Cpus, FanOutContender, Setup, Sink, shares};
 use super::figures::{Candidate, Plan};
 use super::websocket_clients::TIME_EVERY;
 use super::{EACH, OTHERS_CPU, SERVER_CPU, TlsDirectory, nats, words};
@@ -115,7 +115,7 @@ fn tickcast(
         is_pop: false,
         shares: shares(args.clients, 1),
         cpus: cpus(),
-        sink: ("websocket-clients", |_| Vec::new(), sink.concat()),
+        sink: Sink { role: "websocket-clients", of_share: |_| Vec::new(), args: sink.concat() },
         port: Some(port),
         slow: None,
     })
