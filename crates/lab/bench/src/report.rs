@@ -41,7 +41,9 @@ impl Report {
 
     /// Adds a row of what the object of the row before has said to programs.
     pub(crate) fn continued(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let cells: Vec<String> = cells.into_iter().collect();
+        recording::record(|run| run.row(&cells, &Value::Null, &[]));
+        self.rows.push(cells);
     }
 
     /// Adds a sentence, to stand below the table.
