@@ -1,5 +1,22 @@
 //! Reports of recorded runs: what `tickcast bench --out DIR` has left, as a page that is read by people.
 //!
+//! ```
+//! use clap::Parser;
+//! use tickcast_report::ReportArgs;
+//!
+//! /// A program with the command `report`, as `tickcast` is one.
+//! #[derive(Parser)]
+//! enum Command {
+//!     Report(ReportArgs),
+//! }
+//!
+//! let Command::Report(args) = Command::parse_from(["tickcast", "report", "runs/pingpong", "--to", "page"]);
+//! match tickcast_report::run(&args) {
+//!     Ok(written) => assert!(written[0].ends_with("page.html")),
+//!     Err(error) => assert!(error.to_string().contains("runs/pingpong")),   // no such run here
+//! }
+//! ```
+//!
 //! A report has the parts of the published ones: key results with a verdict on each goal, the stack under test, the method
 //! with the commands, a section for each workload (table, charts, published figures beside), limitations. It is one page of
 //! HTML that loads nothing, and Markdown with its charts beside it. Every figure comes from a run directory
