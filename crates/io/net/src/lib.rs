@@ -43,7 +43,7 @@
 //! | [`counters_file`] | the file in which other processes read the counters of this one |
 //! | [`affinity`], [`interface`] | CPUs and priorities of threads; interfaces of the host |
 //! | [`CpusAwake`], [`pages`] | CPUs that do not sleep; memory in huge pages |
-//! | [`card`], [`discipline`] | rings and coalescing of network cards; what the kernel thinks of its clock |
+//! | [`card`] | rings and coalescing of network cards |
 //!
 //! Bytes meet the kernel in this crate alone, and it is (with the bindings and `testkit`) the only one where
 //! `unsafe` is allowed. It knows no protocol: those are pure crates, which are handed bytes and the time.
@@ -60,7 +60,6 @@ pub mod clock;
 #[cfg(not(loom))]
 pub mod counters_file;
 pub mod descriptors;
-pub mod discipline;
 mod door;
 pub mod encryption;
 #[cfg(any(test, feature = "faults"))]

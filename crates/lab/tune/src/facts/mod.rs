@@ -9,7 +9,7 @@ pub(crate) use cpu::{NO_TURBO, governor_file, irq_file};
 pub use network::{Interface, NetworkFacts};
 pub use process::{Daemon, DaemonThread, Limits, ProcessFacts};
 
-use net::discipline::{self, Discipline};
+use net::timekeeping::Discipline;
 
 use crate::tree::{Told, Tree};
 
@@ -95,7 +95,7 @@ impl ClockFacts {
     fn read(tree: &Tree) -> ClockFacts {
         let source = "/sys/devices/system/clocksource/clocksource0";
         let discipline = match tree.is_own() {
-            true => discipline::read().map_err(|error| format!("the kernel does not say: {error}")),
+            true => Discipline::now().map_err(|error| format!("the kernel does not say: {error}")),
             false => Err("a tree of files has no clock".to_owned()),
         };
         ClockFacts {

@@ -48,7 +48,7 @@ fn clock_sync(facts: &Facts) -> Vec<Finding> {
         let more = format!("disciplined by {running}; {ptp} PTP clocks");
         match state.is_synchronised {
             true => {
-                let (error, estimate) = (state.error_max_ns / 1_000, state.error_estimate_ns / 1_000);
+                let (error, estimate) = (state.maximum_error_us, state.estimated_error_us);
                 Finding::fine(format!("within {error} us, by estimate {estimate} us; {more}"))
             }
             false => {
