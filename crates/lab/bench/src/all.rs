@@ -51,6 +51,7 @@ fn steps(args: &AllArgs) -> Vec<Step> {
             .with("--tls", tls())
             .with("--nats-server", nats),
         Step::new(1.0, &["images"]),
+        Step::new(1.0, &["observer"]),
     ];
     if args.full {
         let throughput = ["--datagram", "8972", "--rates", "125000,270000,340000,650000,790000,860000"];

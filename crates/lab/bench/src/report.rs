@@ -28,9 +28,7 @@ impl Report {
     /// Adds a row; the object says the same for programs. What it has as [`HISTOGRAMS`] goes to the run directory alone.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>, mut object: Value) {
         let cells: Vec<String> = cells.into_iter().collect();
-        let histograms = object.as_object_mut().and_then(|object| object.remove(HISTOGRAMS));
-        let histograms = histograms.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default();
-        let histograms: Vec<Vec<(u64, u64)>> = histograms;
+        let histograms = take_histograms(&mut object);
         recording::record(|run| run.row(&cells, &object, &histograms));
         if self.json {
             let machine = Machine::this().to_string();
@@ -123,6 +121,16 @@ pub(crate) fn spread_json(runs: &Runs) -> Value {
 /// The buckets of each run in an object that [`Report::row`] gets.
 const HISTOGRAMS: &str = "histograms";
 
+/// Takes all histograms out of an object, wherever they are in it: it is for people and programs that want figures. The first
+/// ones are those of the row.
+fn take_histograms(object: &mut Value) -> Vec<Vec<(u64, u64)>> {
+    let Value::Object(members) = object else { return Vec::new() };
+    let own = members.remove(HISTOGRAMS).and_then(|value| serde_json::from_value(value).ok());
+    let inside: Vec<_> =
+        members.values_mut().map(take_histograms).filter(|found| !found.is_empty()).collect();
+    own.or_else(|| inside.into_iter().next()).unwrap_or_default()
+}
+
 /// Heads of the columns that [`latency_cells`] fills.
 pub(crate) const LATENCY_HEADS: [&str; 12] = [
     "p50 us",
@@ -197,4 +205,26 @@ pub(crate) fn millions(count: f64) -> String {
 
 pub(crate) fn one_decimal(value: f64) -> String {
     format!("{value:.1}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Latencies;
+
+    #[test]
+    fn histograms_are_in_no_object_that_is_printed() {
+        let mut latencies = Latencies::default();
+        [5_000, 5_000, 70_000].map(|ns| latencies.record(ns));
+        let runs: Summaries = [latencies.spread(), latencies.spread()].into_iter().collect();
+        let buckets = latencies.spread().buckets;
+        let mut plain = latency_json(&runs, json!({ "way": "a" }));
+        let mut nested = json!({ "steady": latency_json(&runs, json!({})), "rate": 5 });
+        nested["steady"]["alone"] = latency_json(&runs, json!({}));
+        for object in [&mut plain, &mut nested] {
+            assert_eq!(take_histograms(object), [buckets.clone(), buckets.clone()]);
+            assert!(!object.to_string().contains(HISTOGRAMS), "{object}");
+        }
+        assert!(take_histograms(&mut json!(3)).is_empty());
+    }
 }

@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(pingpong.rows[0].histograms, [vec![(4_100, 3), (9_000, 1)], vec![(4_200, 4)]]);
         assert_eq!(pingpong.rows[0].figures, json!({ "p50_ns": 4_100 }));
         assert_eq!(pingpong.notes, ["Both ends spin."]);
+        assert_eq!(pingpong.states, [json!({ "gaps": 1 })]);
         assert_eq!((stream.rows.len(), stream.rows[0].histograms.len()), (1, 0));
         assert_eq!(run.processes, [("peer".to_owned(), vec!["--size".to_owned(), "64".to_owned()])]);
     }

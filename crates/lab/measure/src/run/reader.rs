@@ -36,6 +36,8 @@ pub struct RecordedTable {
     pub rows: Vec<RecordedRow>,
     /// Sentences below.
     pub notes: Vec<String>,
+    /// What some of them say to programs.
+    pub states: Vec<Value>,
 }
 
 /// A row of a table.
@@ -52,9 +54,19 @@ pub struct RecordedRow {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Record {
-    Table { table: String, heads: Vec<String> },
-    Note { note: String },
-    Process { process: String, arguments: Vec<String> },
+    Table {
+        table: String,
+        heads: Vec<String>,
+    },
+    Note {
+        note: String,
+        #[serde(default)]
+        state: Value,
+    },
+    Process {
+        process: String,
+        arguments: Vec<String>,
+    },
 }
 
 #[derive(Deserialize)]
@@ -126,8 +138,10 @@ impl RecordedRun {
             Record::Table { table, heads } => {
                 self.tables.push(RecordedTable { name: table, heads, ..RecordedTable::default() });
             }
-            Record::Note { note } => {
-                self.tables.last_mut().ok_or("a note before any table")?.notes.push(note)
+            Record::Note { note, state } => {
+                let table = self.tables.last_mut().ok_or("a note before any table")?;
+                table.notes.push(note);
+                table.states.extend(Some(state).filter(|state| !state.is_null()));
             }
             Record::Process { process, arguments } => self.processes.push((process, arguments)),
         }
