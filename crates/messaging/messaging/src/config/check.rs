@@ -199,7 +199,7 @@ mod tests {
         let config = MessagingConfig {
             lbtrm: LbtrmConfig {
                 ignore_interval_us: 9_000,
-                nak_backoff_interval_us: Some(10_000),
+                nak_backoff_interval_us: 10_000,
                 ..LbtrmConfig::default()
             },
             request_tcp_port_low: 20_000,

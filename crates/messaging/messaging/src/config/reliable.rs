@@ -31,8 +31,8 @@ macro_rules! reliable_section {
                 ignore_interval_us: u64 = 5_000, range 0..=10_000_000;
                 /// Wait before the first NAK for a gap; it is also how much reordering costs no NAK.
                 nak_initial_backoff_interval_us: u64 = $nak_initial_backoff_interval_us, range 1..=10_000_000;
-                /// Wait between NAKs for one number; if it is not set, twice `ignore_interval_us`, and 10,000 at least.
-                nak_backoff_interval_us: Option<u64> = None, range 1..=10_000_000;
+                /// Wait between NAKs for one number; 0 for twice `ignore_interval_us`, and 10,000 at least.
+                nak_backoff_interval_us: u64 = 0, range 0..=10_000_000;
                 /// A number that has not come so long after it was missed is given up and becomes loss. While the
                 /// source is silent, as one that is stopped, it has up to four times as long.
                 nak_generation_interval_us: u64 = 1_000_000, range 1..=100_000_000;
@@ -54,22 +54,24 @@ macro_rules! reliable_section {
         }
 
         impl $name {
-            /// Wait between NAKs for one number, microseconds: as it is set, else such that the NAK for a retransmission
+            /// Wait between NAKs for one number, microseconds: as it is set, or such that the NAK for a retransmission
             /// that was lost too does not fall into the ignore interval.
             #[must_use]
             pub fn nak_backoff_us(&self) -> u64 {
-                let derived = self.ignore_interval_us.saturating_mul(2);
-                self.nak_backoff_interval_us.unwrap_or(derived.max($crate::config::reliable::NAK_BACKOFF_US))
+                if self.nak_backoff_interval_us > 0 {
+                    return self.nak_backoff_interval_us;
+                }
+                self.ignore_interval_us.saturating_mul(2).max($crate::config::reliable::NAK_BACKOFF_US)
             }
 
             /// What follows from `ignore_interval_us` beyond the defaults, told for the section of that name.
             pub(super) fn derived(&self, section: &str) -> Option<String> {
                 let (ignore, backoff) = (self.ignore_interval_us, self.nak_backoff_us());
-                let is_derived = self.nak_backoff_interval_us.is_none()
+                let is_derived = self.nak_backoff_interval_us == 0
                     && backoff > $crate::config::reliable::NAK_BACKOFF_US;
                 is_derived.then(|| {
                     format!(
-                        "messaging.{section}.nak_backoff_interval_us is not set: {backoff}, twice ignore_interval_us, which \
+                        "messaging.{section}.nak_backoff_interval_us is 0: {backoff}, twice ignore_interval_us, which \
                          is {ignore}. Receivers of these sources need it too"
                     )
                 })
@@ -145,12 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn a_backoff_that_is_not_set_leaves_room_for_the_ignore_interval() {
+    fn a_backoff_of_0_leaves_room_for_the_ignore_interval() {
         for (settings, backoff_ms, is_told) in [
             (&[][..], 10, false),
             (&["lbtrm.ignore_interval_us=1000"], 10, false),
             (&["lbtrm.ignore_interval_us=15000"], 30, true),
             (&["lbtrm.ignore_interval_us=15000", "lbtrm.nak_backoff_interval_us=40000"], 40, false),
+            // As a file takes back what a preset has set.
+            (
+                &["preset=latency", "lbtrm.nak_backoff_interval_us=0", "lbtrm.ignore_interval_us=15000"],
+                30,
+                true,
+            ),
         ] {
             let config = MessagingConfig::load(None, settings).expect("they go together");
             assert_eq!(
