@@ -19,6 +19,7 @@ pub(crate) fn of(table: &RecordedTable) -> Vec<Chart> {
     if charts.is_empty() {
         charts = against(table, "size", "bytes of a message");
     }
+    charts.extend(highest_rates(table));
     charts.extend(bars(table));
     charts.extend(percentiles(table));
     charts.extend(histograms(table));
@@ -69,6 +70,29 @@ fn series(table: &RecordedTable, key: &str, path: &str) -> Vec<Series> {
     all
 }
 
+/// What was searched, or came out of a fan-out: the highest rate of each kind of row that was sustained.
+fn highest_rates(table: &RecordedTable) -> Option<Chart> {
+    let has = |key: &str| table.rows.iter().any(|row| row.figures.get(key).is_some());
+    let path =
+        ["out_per_s", "rate"].into_iter().find(|path| has(path) && (*path != "rate" || has("trials")))?;
+    let bar = |(name, row): (String, &RecordedRow)| {
+        let point = Point {
+            range: figures::range(&row.figures, path),
+            ..Point::new(0.0, figures::figure(&row.figures, path)?)
+        };
+        Some(Series { name, points: vec![point] })
+    };
+    let series: Vec<Series> =
+        highest(table, |_| true).into_iter().filter_map(bar).take(2 * SERIES_MAX).collect();
+    (!series.is_empty()).then(|| Chart {
+        title: format!("{}: highest rate that was sustained", table.name),
+        x: Axis::new("a second", Scale::Linear),
+        y: Axis::new("", Scale::Linear),
+        drawn: Drawn::Bars,
+        series,
+    })
+}
+
 /// Rates and medians side by side, a chart for each message size and path.
 fn bars(table: &RecordedTable) -> Vec<Chart> {
     let of_rate = ["received_per_s", "out_per_s", "updates_per_s", "images_per_s"].into_iter().find(|path| {
@@ -114,11 +138,11 @@ fn bars(table: &RecordedTable) -> Vec<Chart> {
     groups.into_iter().filter(|(_, rows)| rows.len() > 1).take(EACH_MAX).map(chart).collect()
 }
 
-/// Of each kind of row the one with the highest rate that was sustained and has histograms.
-fn highest(table: &RecordedTable) -> Vec<(String, &RecordedRow)> {
+/// Of each kind of row the one with the highest rate that was sustained, among those that are wanted.
+fn highest(table: &RecordedTable, is_wanted: impl Fn(&RecordedRow) -> bool) -> Vec<(String, &RecordedRow)> {
     let mut all: Vec<(String, &RecordedRow)> = Vec::new();
     let rate = |row: &RecordedRow| figures::figure(&row.figures, "rate").unwrap_or(0.0);
-    for row in table.rows.iter().filter(|row| figures::is_sustained(row) && !row.histograms.is_empty()) {
+    for row in table.rows.iter().filter(|row| figures::is_sustained(row) && is_wanted(row)) {
         let name = figures::name(row, &table.rows, &["rate"]);
         match all.iter_mut().find(|(there, _)| *there == name) {
             Some((_, there)) if rate(there) < rate(row) => *there = row,
@@ -129,6 +153,10 @@ fn highest(table: &RecordedTable) -> Vec<(String, &RecordedRow)> {
     all
 }
 
+fn has_histograms(row: &RecordedRow) -> bool {
+    !row.histograms.is_empty()
+}
+
 fn at_rate(row: &RecordedRow) -> String {
     let rate = figures::figure(&row.figures, "rate").map(crate::scale::number);
     rate.map(|rate| format!(" at {rate}/s")).unwrap_or_default()
@@ -136,7 +164,7 @@ fn at_rate(row: &RecordedRow) -> String {
 
 /// How long the share of the longest takes: the axis names one in how many.
 fn percentiles(table: &RecordedTable) -> Option<Chart> {
-    let rows = highest(table);
+    let rows = highest(table, has_histograms);
     let series: Vec<Series> = rows
         .iter()
         .take(SERIES_MAX)
@@ -192,7 +220,7 @@ fn histograms(table: &RecordedTable) -> Vec<Chart> {
             series: vec![Series { name: String::new(), points }],
         }
     };
-    highest(table).into_iter().take(EACH_MAX).map(chart).collect()
+    highest(table, has_histograms).into_iter().take(EACH_MAX).map(chart).collect()
 }
 
 /// Columns of 10 us where the latencies lie within some hundreds of them; else ten for each power of ten. What is beyond the
@@ -271,6 +299,18 @@ mod tests {
         assert_eq!(titles.len(), 6, "{titles:?}");
         assert_eq!(charts[0].series[0].points, [Point::new(1_000.0, 8.0), Point::new(2_000.0, 9.0)]);
         assert_eq!(charts[3].series[0].name, "ours at 2,000/s");
+    }
+
+    #[test]
+    fn the_highest_rate_of_a_search_is_a_bar() {
+        let of = |layout: &str, rate: u64, is_sustained: bool| {
+            (json!({ "layout": layout, "rate": rate, "is_sustained": is_sustained, "trials": 7 }), Vec::new())
+        };
+        let table = table(vec![of("lan", 5_000, true), of("lan", 6_000, false), of("pop", 3_000, true)]);
+        let chart = highest_rates(&table).expect("it was searched");
+        let bars: Vec<(&str, f64)> =
+            chart.series.iter().map(|bar| (bar.name.as_str(), bar.points[0].y)).collect();
+        assert_eq!(bars, [("lan", 5_000.0), ("pop", 3_000.0)]);
     }
 
     #[test]
