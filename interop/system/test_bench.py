@@ -24,7 +24,7 @@ def bench(*words, **environment):
     """The figures of a workload, one object a row."""
     shortness = SHORT if '--seconds' not in words else ['--runs', '1', '--json']
     done = subprocess.run([binary(), 'bench', *words, *shortness], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=120, env={**os.environ, **environment})
+                          text=True, timeout=600, env={**os.environ, **environment})
     if done.returncode != 0:
         raise AssertionError('bench %s: status %d\n%s' % (' '.join(words), done.returncode, done.stderr))
     return [json.loads(line) for line in done.stdout.splitlines()]

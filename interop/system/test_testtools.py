@@ -200,7 +200,7 @@ class Directly(TestTools):
 
     def test_exit_statuses_and_what_is_said(self):
         server = self.server()
-        summary = self.client(server.port, '--items', '2', '--service', 'NONE', '--startup-time', '5', status=1)
+        summary = self.client(server.port, '--items', '2', '--service', 'NONE', '--startup-time', '20', status=1)
         self.assertIn('DIRECT_FEED, not NONE', summary['failures'][0])
         bad = os.path.join(self.directory, 'bad.xml')
         with open(bad, 'w') as f:

@@ -188,6 +188,10 @@ fn threads_of_daemons_have_the_priority_that_is_configured_and_their_helpers_hav
 #[test]
 fn threads_that_would_take_all_cpus_are_refused() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    if cpus > 64 {
+        println!("left out: a server has at most 64 shards, which leave some of {cpus} CPUs");
+        return;
+    }
     let sets = [
         "p2ps.thread.wait=spin".to_owned(),
         "p2ps.thread.realtime_priority=1".to_owned(),

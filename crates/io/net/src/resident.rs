@@ -127,7 +127,14 @@ fn map(bytes: usize) -> io::Result<(NonNull<u64>, usize, Pages)> {
     if bytes >= HUGE_BYTES {
         let whole = bytes.next_multiple_of(HUGE_BYTES);
         if let Ok(start) = anonymous(whole, MapFlags::HUGETLB) {
-            return Ok((start, whole, Pages::Reserved));
+            // MAP_POPULATE does not say so where a limit of a control group leaves no such page: the first store would be the
+            // end of the process.
+            // SAFETY: the pages are those of the mapping above, and nobody has them yet.
+            match unsafe { madvise(start.as_ptr().cast(), whole, Advice::LinuxPopulateWrite) } {
+                Ok(()) => return Ok((start, whole, Pages::Reserved)),
+                // SAFETY: as above; nothing refers to them.
+                Err(_) => unsafe { munmap(start.as_ptr().cast(), whole)? },
+            }
         }
     }
     // Not filled yet: the advice comes first.

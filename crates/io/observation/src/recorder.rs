@@ -91,7 +91,7 @@ impl Tape {
 }
 
 impl Recorder {
-    /// Makes one. Its memory is given by the system now, and the cost of a call is measured (under a millisecond).
+    /// Makes one. Its memory is given by the system now, and the cost of a call is measured (some milliseconds).
     ///
     /// # Errors
     /// A name is empty, longer than 64 bytes or of several lines; the capacity is out of its range or more than there is memory

@@ -44,6 +44,7 @@ pub(crate) fn in_turns<R>(
     let (mut moved, mut out) = (0, Vec::new());
     while rounds.len() < options.runs as usize {
         let before = probe::placement(cpus)?;
+        let observed: Vec<u32> = contenders.iter().map(Contender::observed_runs).collect();
         let mut round = Vec::new();
         let mut failed = Vec::new();
         for (at, contender) in contenders.iter().enumerate() {
@@ -69,6 +70,13 @@ pub(crate) fn in_turns<R>(
         let placement = before.and(probe::placement(cpus)?);
         if placement == Placement::Changed && moved < options.runs {
             moved += 1;
+            // One that has just failed has no files of use either, and is gone.
+            if observed.len() == contenders.len() {
+                contenders
+                    .iter()
+                    .zip(observed)
+                    .try_for_each(|(contender, runs)| contender.forget_runs(runs))?;
+            }
             continue;
         }
         rounds.push((round, placement));

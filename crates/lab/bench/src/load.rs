@@ -45,7 +45,7 @@ pub struct LoadArgs {
     one_thread: bool,
     /// Percent of the messages that the receiver sends back; the sender times their round trips.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=100),
-        conflicts_with_all = ["one_thread", "under", "search"])]
+        conflicts_with_all = ["one_thread", "under", "search", "observe"])]
     reflect: u8,
     /// Which ends of `veth` bypass the kernel's network stack.
     #[arg(long, value_delimiter = ',', default_values_t = own::BYPASSES)]
@@ -66,6 +66,12 @@ fn rate() -> clap::builder::RangedU64ValueParser<u64> {
 impl LoadArgs {
     /// The ends of a run, a process for each: they differ in CPUs and number.
     fn ends(&self, shape: Shape, spread: &[PairCpus], size: u32) -> Result<Vec<EndArgs>, BenchError> {
+        let least = shape.pairs() as f64 / self.options.seconds;
+        if let Some(rate) = self.rates.iter().find(|rate| (**rate as f64) < least) {
+            let seconds = self.options.seconds;
+            let text = format!("--rates {rate}: in {seconds} s that is less than a message of each source");
+            return Err(BenchError::new(text));
+        }
         let datagram = self.datagram.or(self.settings.datagram()?).unwrap_or(1_472);
         if self.path != Path::Shm && self.path != Path::Tcp && size > datagram {
             return Err(BenchError::new(format!("a message of {size} bytes in datagrams of {datagram}")));

@@ -11,11 +11,17 @@ pub struct RunOptions {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(crate) runs: u32,
     /// Seconds of each run.
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
     pub(crate) seconds: f64,
     /// Prints one JSON object a line in place of tables.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How long a run may be told to last.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "0.001 to 86400".to_owned())
 }
 
 /// The CPU that a process is kept on; none if it is left to the system.

@@ -171,6 +171,16 @@ impl Contender {
         Contender { observing: Some(observing).filter(|_| self.kind != Kind::Raw), ..self }
     }
 
+    /// Runs whose messages were taken down.
+    pub(crate) fn observed_runs(&self) -> u32 {
+        self.observing.as_ref().map_or(0, Observing::runs)
+    }
+
+    /// The runs after so many do not count.
+    pub(crate) fn forget_runs(&self, after: u32) -> Result<(), BenchError> {
+        self.observing.as_ref().map_or(Ok(()), |observing| observing.forget(after))
+    }
+
     fn start(&self, role: &str, args: &EndArgs, more: &[String]) -> Result<Process, BenchError> {
         let words = [&args.words()[..], more].concat();
         let name = format!("{}, {role}", self.name);

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn histograms_are_in_no_object_that_is_printed() {
         let mut latencies = Latencies::default();
-        [5_000, 5_000, 70_000].map(|ns| latencies.record(ns));
+        [5_000, 5_000, 70_000].into_iter().for_each(|ns| latencies.record(ns));
         let runs: Summaries = [latencies.spread(), latencies.spread()].into_iter().collect();
         let buckets = latencies.spread().buckets;
         let mut plain = latency_json(&runs, json!({ "way": "a" }));

@@ -1,13 +1,12 @@
 //! Workloads one after the other: each as a command of its own, so that one that fails does not cost the others, and with a
 //! directory each, so that what was interrupted goes on where it was.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use measure::run::RecordedRun;
+use measure::run::read_about;
 use net::clock;
 
 use crate::{BenchError, RunOptions};
@@ -104,7 +103,7 @@ fn is_to_run(directory: &Path, words: &[String]) -> Result<bool, BenchError> {
     if !measure::run::is_run(directory) {
         return Ok(true);
     }
-    let there = RecordedRun::read(directory)?.about;
+    let there = read_about(directory)?;
     if there.command.get(1..) != Some(words) {
         return Err(BenchError::new(format!(
             "{}: a run with other arguments: {}; give a new directory, or the same options",
@@ -115,7 +114,7 @@ fn is_to_run(directory: &Path, words: &[String]) -> Result<bool, BenchError> {
     if there.finished && there.error.is_none() {
         return Ok(false);
     }
-    fs::remove_dir_all(directory)?;
+    measure::run::remove(directory)?;
     Ok(true)
 }
 
@@ -126,6 +125,8 @@ fn say(what: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use measure::run::RunDirectory;
 

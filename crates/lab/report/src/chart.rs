@@ -12,9 +12,11 @@ pub(crate) const SERIES_MAX: usize = 8;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
+/// Where a logarithmic axis of columns begins, so that a column of 1 is seen.
+const COLUMNS_FROM: f64 = 0.5;
 /// Room for names: left of the plot, right, above and below.
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 40.0;
 const TOP: f64 = 14.0;
 const BELOW: f64 = 46.0;
 
@@ -40,7 +42,7 @@ pub(crate) enum Drawn {
     Lines,
     /// Lines without marks: points lie close together.
     Curve,
-    /// A column from 0 to each point; the width is the distance of the first two.
+    /// A column from 0 to each point, which is its left upper corner; the last point, of 0, is where the last column ends.
     Columns,
     /// A bar for each series, from 0, to its first point, with its range.
     Bars,
@@ -151,10 +153,12 @@ impl Chart {
             x: Span::of(self.x.scale, self.points().map(|point| point.x)),
             y: Span::of(
                 self.y.scale,
-                self.points().flat_map(|point| {
-                    let (low, high) = point.range.unwrap_or((point.y, point.y));
-                    [low, point.y, high]
-                }),
+                self.points()
+                    .flat_map(|point| {
+                        let (low, high) = point.range.unwrap_or((point.y, point.y));
+                        [low, point.y, high]
+                    })
+                    .chain((self.drawn == Drawn::Columns).then_some(COLUMNS_FROM)),
             ),
         };
         plot.grid(svg, &self.x.name, &self.y.name);
@@ -288,12 +292,9 @@ impl Plot {
 
     fn columns(&self, svg: &mut String, series: &Series, class: usize) {
         let bottom = HEIGHT - BELOW;
-        let next = |at: usize| series.points.get(at + 1).map(|point| self.at_x(point.x));
-        let mut wide = 2.0;
-        for (at, point) in series.points.iter().enumerate() {
-            let (x, y) = (self.at_x(point.x), self.at_y(point.y));
-            wide = next(at).map_or(wide, |next| (next - x).max(0.5));
-            let tall = bottom - y;
+        for pair in series.points.windows(2).filter(|pair| pair[0].y > 0.0) {
+            let (x, y) = (self.at_x(pair[0].x), self.at_y(pair[0].y));
+            let (wide, tall) = ((self.at_x(pair[1].x) - x).max(0.5), bottom - y);
             put(
                 svg,
                 format_args!(
@@ -355,7 +356,7 @@ mod tests {
         let svg = chart(Drawn::Lines).svg();
         // The lowest is at the bottom left, the highest at the top right.
         assert!(svg.contains("<circle cx=\"70.0\" cy=\"314.0\""), "{svg}");
-        assert!(svg.contains("<circle cx=\"704.0\" cy=\"14.0\""), "{svg}");
+        assert!(svg.contains("<circle cx=\"680.0\" cy=\"14.0\""), "{svg}");
     }
 
     #[test]

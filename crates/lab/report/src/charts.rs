@@ -3,7 +3,7 @@
 use measure::run::{RecordedRow, RecordedTable};
 
 use crate::chart::{Axis, Chart, Drawn, Point, SERIES_MAX, Series};
-use crate::figures;
+use crate::figures::{self, Differing};
 use crate::scale::Scale;
 
 /// Histograms and bar charts of one table.
@@ -51,13 +51,14 @@ fn against(table: &RecordedTable, key: &str, name: &str) -> Vec<Chart> {
 
 /// A figure in microseconds by a key, a series for each kind of row; only of what was sustained.
 fn series(table: &RecordedTable, key: &str, path: &str) -> Vec<Series> {
+    let differing = Differing::of(&table.rows);
     let mut all: Vec<Series> = Vec::new();
     for row in table.rows.iter().filter(|row| figures::is_sustained(row)) {
         let (Some(x), Some(y)) = (figures::figure(&row.figures, key), figures::figure(&row.figures, path))
         else {
             continue;
         };
-        let name = figures::name(row, &table.rows, &[key]);
+        let name = figures::name(row, &differing, &[key]);
         let range = figures::range(&row.figures, path).map(|(low, high)| (low / 1e3, high / 1e3));
         let point = Point { range, ..Point::new(x, y / 1e3) };
         match all.iter().position(|series| series.name == name) {
@@ -108,6 +109,7 @@ fn bars(table: &RecordedTable) -> Vec<Chart> {
         None => ("p50_ns", "median, us", 1e3),
     };
     let kinds = ["path", "size", "datagram"];
+    let differing = Differing::of(&table.rows);
     let mut groups: Vec<(String, Vec<&RecordedRow>)> = Vec::new();
     for row in table.rows.iter().filter(|row| figures::figure(&row.figures, path).is_some()) {
         let identity = figures::identity(row);
@@ -131,7 +133,7 @@ fn bars(table: &RecordedTable) -> Vec<Chart> {
             .filter_map(|row| {
                 let range = figures::range(&row.figures, path).map(|(low, high)| (low / by, high / by));
                 let point = Point { range, ..Point::new(0.0, figures::figure(&row.figures, path)? / by) };
-                Some(Series { name: figures::name(row, &table.rows, &kinds), points: vec![point] })
+                Some(Series { name: figures::name(row, &differing, &kinds), points: vec![point] })
             })
             .collect(),
     };
@@ -140,10 +142,11 @@ fn bars(table: &RecordedTable) -> Vec<Chart> {
 
 /// Of each kind of row the one with the highest rate that was sustained, among those that are wanted.
 fn highest(table: &RecordedTable, is_wanted: impl Fn(&RecordedRow) -> bool) -> Vec<(String, &RecordedRow)> {
+    let differing = Differing::of(&table.rows);
     let mut all: Vec<(String, &RecordedRow)> = Vec::new();
     let rate = |row: &RecordedRow| figures::figure(&row.figures, "rate").unwrap_or(0.0);
     for row in table.rows.iter().filter(|row| figures::is_sustained(row) && is_wanted(row)) {
-        let name = figures::name(row, &table.rows, &["rate"]);
+        let name = figures::name(row, &differing, &["rate"]);
         match all.iter_mut().find(|(there, _)| *there == name) {
             Some((_, there)) if rate(there) < rate(row) => *there = row,
             Some(_) => {}
@@ -241,7 +244,8 @@ fn columns(buckets: &[(u64, u64)]) -> (Vec<Point>, Scale, &'static str) {
         let last = (buckets.last().map_or(0, |(ns, _)| *ns) / COLUMN_NS).min(COLUMNS_MAX as u64);
         let mut counts = vec![0_u64; last as usize + 1];
         buckets.iter().for_each(|(ns, count)| counts[(ns / COLUMN_NS).min(last) as usize] += count);
-        let points = counts.iter().enumerate().map(|(at, count)| Point::new(at as f64 * 10.0, *count as f64));
+        let counts = counts.iter().chain([&0]);
+        let points = counts.enumerate().map(|(at, count)| Point::new(at as f64 * 10.0, *count as f64));
         return (points.collect(), Scale::Linear, "of 10 us");
     }
     let step = |ns: u64| (10.0 * (ns.max(1) as f64).log10()).floor() as i32;
@@ -250,7 +254,8 @@ fn columns(buckets: &[(u64, u64)]) -> (Vec<Point>, Scale, &'static str) {
     let mut counts = vec![0_u64; (last - first) as usize + 1];
     buckets.iter().for_each(|(ns, count)| counts[(step(*ns) - first) as usize] += count);
     let at = |step: usize| 10f64.powf(f64::from(first + step as i32) / 10.0) / 1e3;
-    let points = counts.iter().enumerate().map(|(step, count)| Point::new(at(step), *count as f64));
+    let points =
+        counts.iter().chain([&0]).enumerate().map(|(step, count)| Point::new(at(step), *count as f64));
     (points.collect(), Scale::Logarithmic, "ten for each power of ten")
 }
 
@@ -330,14 +335,14 @@ mod tests {
         let all = |points: &[Point]| points.iter().map(|point| point.y).sum::<f64>();
         let near: Vec<(u64, u64)> = (0..100).map(|at| (at * 1_000, 3)).collect();
         let (points, scale, _) = columns(&near);
-        assert_eq!((points.len(), all(&points), scale), (10, 300.0, Scale::Linear));
+        assert_eq!((points.len(), all(&points), scale), (11, 300.0, Scale::Linear));
         // One far out is in the last column.
         let far: Vec<(u64, u64)> =
             near.iter().copied().chain([(60_000_000_000, 1)]).map(|(ns, n)| (ns, n * 1_000)).collect();
         let (points, ..) = columns(&far);
-        assert!(all(&points) == 301_000.0 && points.len() <= COLUMNS_MAX + 1, "{}", points.len());
+        assert!(all(&points) == 301_000.0 && points.len() <= COLUMNS_MAX + 2, "{}", points.len());
         let (points, scale, _) = columns(&[(1, 2), (999, 5), (60_000_000_000, 1)]);
         assert_eq!((all(&points), scale), (8.0, Scale::Logarithmic));
-        assert_eq!(columns(&[]).0.len(), 1);
+        assert_eq!(columns(&[]).0.len(), 2);
     }
 }

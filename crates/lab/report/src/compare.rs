@@ -1,5 +1,7 @@
 //! What has changed since other runs.
 
+use std::collections::BTreeMap;
+
 use measure::run::{RecordedRow, RecordedTable};
 use measure::{COMPARED_MIN, Comparison, Runs};
 
@@ -70,24 +72,38 @@ fn runs(row: &RecordedRow, path: &str) -> Option<Runs> {
     Some(figures::runs(&row.figures, path)?.into_iter().collect())
 }
 
-/// Rows of both that are of the same thing; what a table has twice is left out.
+/// Rows of both that are of the same thing; what one side has twice is left out.
 fn pairs<'a>(
     new: &[&'a RecordedTable],
     old: &[&'a RecordedTable],
 ) -> Vec<(&'a str, &'a RecordedRow, &'a RecordedRow)> {
+    let (new_rows, old_rows) = (named(new), named(old));
     let mut pairs = Vec::new();
     for table in new {
         for row in &table.rows {
-            let identity = figures::identity(row);
-            let alike = |other: &&RecordedRow| figures::identity(other) == identity;
-            let there = old.iter().filter(|other| other.name == table.name);
-            let before: Vec<&RecordedRow> = there.flat_map(|other| &other.rows).filter(alike).collect();
-            if let (1, [before]) = (table.rows.iter().filter(alike).count(), &before[..]) {
-                pairs.push((table.name.as_str(), row, *before));
+            let name = (table.name.as_str(), figures::identity(row), figures::is_sustained(row));
+            if let (Some([_]), Some([before])) =
+                (new_rows.get(&name).map(Vec::as_slice), old_rows.get(&name).map(Vec::as_slice))
+            {
+                pairs.push((name.0, row, *before));
             }
         }
     }
     pairs
+}
+
+/// Workload, what tells the row from others, whether it was sustained: a search has one of each.
+type Name<'a> = (&'a str, Vec<(&'static str, String)>, bool);
+
+fn named<'a>(tables: &[&'a RecordedTable]) -> BTreeMap<Name<'a>, Vec<&'a RecordedRow>> {
+    let mut rows: BTreeMap<Name, Vec<&RecordedRow>> = BTreeMap::new();
+    for table in tables {
+        for row in &table.rows {
+            let name = (table.name.as_str(), figures::identity(row), figures::is_sustained(row));
+            rows.entry(name).or_default().push(row);
+        }
+    }
+    rows
 }
 
 #[cfg(test)]

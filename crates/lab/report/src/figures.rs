@@ -68,10 +68,20 @@ pub(crate) fn is_sustained(row: &RecordedRow) -> bool {
     row.figures.get("is_sustained").and_then(Value::as_bool).unwrap_or(true)
 }
 
+/// The keys in which rows of a table differ.
+pub(crate) struct Differing(Vec<&'static str>);
+
+impl Differing {
+    pub(crate) fn of(rows: &[RecordedRow]) -> Differing {
+        let Some((first, others)) = rows.split_first() else { return Differing(Vec::new()) };
+        let differs = |key: &&str| others.iter().any(|row| row.figures.get(*key) != first.figures.get(*key));
+        Differing(IDENTITY.into_iter().filter(differs).collect())
+    }
+}
+
 /// What a row is of, without what all the rows have in common and without the keys in `but`.
-pub(crate) fn name(row: &RecordedRow, among: &[RecordedRow], but: &[&str]) -> String {
-    let differs = |key: &&&str| among.iter().any(|other| other.figures.get(**key) != row.figures.get(**key));
-    let keys = IDENTITY.iter().filter(|key| !but.contains(key)).filter(differs);
+pub(crate) fn name(row: &RecordedRow, differing: &Differing, but: &[&str]) -> String {
+    let keys = differing.0.iter().filter(|key| !but.contains(key));
     let mut name = String::new();
     for key in keys {
         let Some(value) = row.figures.get(*key).and_then(|value| scalar(key, value)) else { continue };
@@ -97,7 +107,10 @@ fn scalar(key: &str, value: &Value) -> Option<String> {
 
 /// All that tells a row from others, for the same row of another run.
 pub(crate) fn identity(row: &RecordedRow) -> Vec<(&'static str, String)> {
-    IDENTITY.iter().filter_map(|key| Some((*key, scalar(key, row.figures.get(*key)?)?))).collect()
+    // The rate of a search is what it has found.
+    let is_found = row.figures.get("bracket").is_some();
+    let keys = IDENTITY.iter().filter(|key| !(is_found && **key == "rate"));
+    keys.filter_map(|key| Some((*key, scalar(key, row.figures.get(*key)?)?))).collect()
 }
 
 /// Of all runs of a row: a time in nanoseconds, and how many were near it, in order.
@@ -151,9 +164,10 @@ mod tests {
             row(json!({ "way": "raw", "size": 64, "path": "tcp", "rate": 5 })),
             row(json!({ "way": "ours", "size": 64, "path": "tcp", "rate": 6 })),
         ];
-        assert_eq!(name(&rows[1], &rows, &["rate"]), "ours");
-        assert_eq!(name(&rows[1], &rows, &[]), "ours, 6/s");
-        assert_eq!(name(&rows[0], &rows[..1], &[]), "raw");
+        let differing = Differing::of(&rows);
+        assert_eq!(name(&rows[1], &differing, &["rate"]), "ours");
+        assert_eq!(name(&rows[1], &differing, &[]), "ours, 6/s");
+        assert_eq!(name(&rows[0], &Differing::of(&rows[..1]), &[]), "raw");
         assert_eq!(
             identity(&rows[0]),
             [

@@ -121,14 +121,29 @@ pub fn run(args: &ReportArgs) -> Result<Vec<PathBuf>, ReportError> {
     Ok(written)
 }
 
+/// As a whole or not at all, so that a report that was good stays where there is no room for a new one.
 fn write(path: &Path, text: &str) -> Result<(), ReportError> {
-    fs::write(path, text).map_err(|error| ReportError::Write(path.to_owned(), error))
+    let at = |error| ReportError::Write(path.to_owned(), error);
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(at(io::Error::other("it is there and no regular file")));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
+    written.map_err(|error| {
+        // It may not have been made at all.
+        let _ = fs::remove_file(&unfinished);
+        at(error)
+    })
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<RecordedRun>, ReportError> {
-    let mut directories = Vec::new();
+    let mut directories: Vec<PathBuf> = Vec::new();
     for path in paths {
-        directories.extend(directories_of(path)?);
+        // A run that is named twice is still one.
+        let new =
+            directories_of(path)?.into_iter().filter(|path| !directories.contains(path)).collect::<Vec<_>>();
+        directories.extend(new);
     }
     if let Some(path) = directories.get(RUNS_MAX) {
         return Err(ReportError::Runs(path.clone(), format!("more than {RUNS_MAX} runs")));

@@ -12,10 +12,10 @@ pub(crate) struct ChartFile {
 
 /// The text, and its charts; `folder` is where it finds them.
 pub(crate) fn page(page: &Page, folder: &str) -> (String, Vec<ChartFile>) {
-    let mut text = format!("# {}\n", page.title);
+    let mut text = format!("# {}\n", line(&page.title));
     let mut charts = Vec::new();
     for section in &page.sections {
-        let _ = write!(text, "\n## {}\n", section.title);
+        let _ = write!(text, "\n## {}\n", line(&section.title));
         for block in &section.blocks {
             text.push('\n');
             write_block(&mut text, block, folder, &mut charts);
@@ -35,12 +35,18 @@ fn write_block(text: &mut String, block: &Block, folder: &str, charts: &mut Vec<
             }
         }
         Block::Commands(lines) => {
-            let _ = writeln!(text, "```\n{}\n```", lines.join("\n").replace("```", "'''"));
+            let plain = |text: &String| text.replace(char::is_control, " ").replace("```", "'''");
+            let lines: Vec<String> = lines.iter().map(plain).collect();
+            let _ = writeln!(text, "```\n{}\n```", lines.join("\n"));
         }
         Block::Table(table) => write_table(text, table),
         Block::Chart(chart) => {
             let name = format!("chart-{:02}.svg", charts.len() + 1);
-            let _ = writeln!(text, "![{}]({folder}/{name})", line(&chart.title).replace(['[', ']'], ""));
+            let _ = writeln!(
+                text,
+                "![{}]({folder}/{name})",
+                line(&chart.title).replace("\\[", "").replace("\\]", "")
+            );
             charts.push(ChartFile { name, svg: chart.svg_file() });
         }
     }
@@ -61,10 +67,10 @@ fn write_table(text: &mut String, table: &Table) {
     table.rows.iter().for_each(|row| text.push_str(&cells(row)));
 }
 
-/// Without what would begin an element or a new line.
+/// Without what would begin an element, a link or a new line.
 fn line(text: &str) -> String {
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    text.replace('<', "&lt;")
+    let text = text.replace(char::is_control, " ");
+    text.replace('<', "&lt;").replace('[', "\\[").replace(']', "\\]")
 }
 
 /// In lines of at most 100 characters, as far as words let it.
@@ -90,6 +96,21 @@ fn wrapped(text: &str, begin: &str) -> String {
 mod tests {
     use super::*;
     use crate::page::Section;
+
+    #[test]
+    fn nothing_in_a_run_becomes_markup() {
+        let bad = "a\n<script>[x](javascript:y)\u{7}";
+        let mut section = Section::new(bad);
+        section.text(bad);
+        section.blocks.push(Block::Commands(vec![bad.to_owned()]));
+        let mut table = Table::new(bad, &[bad]);
+        table.row([bad.to_owned()]);
+        section.table(table);
+        let (text, _) = page(&Page { title: bad.to_owned(), sections: vec![section] }, "charts");
+        let shown: Vec<&str> = text.split("```").step_by(2).collect();
+        assert!(!shown.concat().contains("<script") && !shown.concat().contains("[x]("), "{text}");
+        assert!(!text.contains('\u{7}') && !text.contains("\n<script"), "{text}");
+    }
 
     #[test]
     fn text_is_wrapped_and_tables_hold_together() {

@@ -4,7 +4,7 @@ use measure::run::RecordedTable;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::figures;
+use crate::figures::{self, Differing};
 use crate::page::Table;
 use crate::scale::number;
 
@@ -29,6 +29,9 @@ struct Row {
     #[serde(flatten)]
     figures: Map<String, Value>,
 }
+
+/// Bytes of a published update without any header.
+const PAYLOAD: u64 = 74;
 
 /// Name of a published latency, where ours is, and what the column is called.
 const LATENCIES: [(&str, &str, &str); 7] = [
@@ -57,6 +60,7 @@ fn latencies(table: &RecordedTable, all: &[Published]) -> Table {
     heads.extend(LATENCIES.map(|(_, _, head)| head));
     let caption = "Beside published figures of the same message size and rate; hardware as below";
     let mut shown = Table::new(caption, &heads);
+    let differing = Differing::of(&table.rows);
     // What is asked for, each once, in the order of the reports.
     let mut asked: Vec<&Map<String, Value>> = Vec::new();
     for row in all.iter().flat_map(|set| &set.rows).filter(|row| !row.at.is_empty()) {
@@ -65,7 +69,11 @@ fn latencies(table: &RecordedTable, all: &[Published]) -> Table {
         }
     }
     for at in asked {
-        let ours: Vec<_> = table.rows.iter().filter(|row| figures::has(&row.figures, at)).collect();
+        let ours: Vec<_> = table
+            .rows
+            .iter()
+            .filter(|row| figures::has(&row.figures, at) && has_payload(&row.figures))
+            .collect();
         if ours.is_empty() {
             continue;
         }
@@ -74,11 +82,11 @@ fn latencies(table: &RecordedTable, all: &[Published]) -> Table {
         let us = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| number(ns / 1e3));
         for row in ours {
             let keys: Vec<&str> = at.keys().map(String::as_str).collect();
-            let mut name = figures::name(row, &table.rows, &keys);
+            let mut name = figures::name(row, &differing, &keys);
             if !figures::is_sustained(row) {
                 name.push_str(", not sustained");
             }
-            let cells = LATENCIES.map(|(_, path, _)| us(figures::figure(&row.figures, path)));
+            let cells = LATENCIES.map(|(_, path, _)| us(latency(&row.figures, path)));
             shown.row([of.clone(), format!("here: {name}"), String::new()].into_iter().chain(cells));
         }
         for set in all {
@@ -89,6 +97,23 @@ fn latencies(table: &RecordedTable, all: &[Published]) -> Table {
         }
     }
     shown
+}
+
+/// Whether an update, if that is what the row is about, is as long as the published ones.
+fn has_payload(row: &Value) -> bool {
+    row.get("payload").and_then(Value::as_u64).is_none_or(|bytes| bytes == PAYLOAD)
+}
+
+/// A latency of ours; none for a percentile that stands for less than one message of a run, which would be the longest.
+fn latency(row: &Value, path: &str) -> Option<f64> {
+    let above = match path {
+        "p99_ns" => 0.01,
+        "p999_ns" => 0.001,
+        _ => 1.0,
+    };
+    let runs = figures::runs(row, path).map_or(1, |runs| runs.len());
+    let points = figures::figure(row, "all.points").map(|points| points / runs as f64 * above);
+    figures::figure(row, path).filter(|_| points.is_none_or(|points| points > 0.999))
 }
 
 fn plain(value: &Value) -> String {
@@ -135,6 +160,22 @@ mod tests {
         let slert =
             shown.rows.iter().find(|row| row[1].contains("SLERT 10, Inf")).expect("it is one of them");
         assert_eq!(slert[2..8], ["2008", "-", "140", "6", "130", "209"]);
+    }
+
+    #[test]
+    fn what_is_not_alike_does_not_stand_beside_them() {
+        let row = |payload: u64| {
+            let runs = json!({ "median": 9_000.0, "runs": [9_000.0, 9_000.0] });
+            let all = json!({ "mean_ns": 50_000.0, "points": 300 });
+            let figures = json!({ "way": "separate", "rate": 1_000, "payload": payload, "p99_ns": runs, "p999_ns": runs, "all": all });
+            RecordedRow { figures, ..RecordedRow::default() }
+        };
+        let rows = vec![row(74), row(330)];
+        let table = RecordedTable { name: "end-to-end".to_owned(), rows, ..RecordedTable::default() };
+        let [shown] = &beside(&table)[..] else { panic!("one table") };
+        let ours: Vec<_> = shown.rows.iter().filter(|row| row[1].starts_with("here")).collect();
+        assert_eq!(ours.len(), 1, "{ours:?}");
+        assert_eq!(ours[0][8..], ["9", "-"], "150 points a run have no 99.9 %");
     }
 
     #[test]

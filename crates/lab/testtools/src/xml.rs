@@ -16,6 +16,9 @@ const NODES_MAX: u32 = 4_000_000;
 /// How deep elements may stand in each other; the formats have seven levels.
 const DEPTH_MAX: usize = 16;
 
+/// Attributes of an element: the formats have three. The parser compares each with all before it.
+const ATTRIBUTES_MAX: usize = 64;
+
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFault {
@@ -43,6 +46,10 @@ pub(crate) fn read(path: &Path) -> Result<String, FileFault> {
     let file = path.display().to_string();
     let fault = |what: String| FileFault { file: file.clone(), line: None, what };
     let mut bytes = Vec::new();
+    // The opening of a pipe would wait for its other end.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(fault("is no regular file".to_owned()));
+    }
     let opened = std::fs::File::open(path).map_err(|error| fault(format!("cannot be read: {error}")))?;
     opened
         .take(FILE_BYTES_MAX + 1)
@@ -70,6 +77,10 @@ impl<'t> XmlFile<'t> {
     pub(crate) fn parse(name: &'t str, text: &'t str) -> Result<XmlFile<'t>, FileFault> {
         if let Some(line) = too_deep(text) {
             let what = format!("elements stand more than {DEPTH_MAX} deep in each other");
+            return Err(FileFault { file: name.to_owned(), line: Some(line), what });
+        }
+        if let Some(line) = too_many_attributes(text) {
+            let what = format!("an element has more than {ATTRIBUTES_MAX} attributes");
             return Err(FileFault { file: name.to_owned(), line: Some(line), what });
         }
         let options = ParsingOptions { allow_dtd: false, nodes_limit: NODES_MAX, ..Default::default() };
@@ -190,6 +201,23 @@ fn too_deep(text: &str) -> Option<u32> {
         let (length, change) = markup(rest);
         depth = depth.saturating_add_signed(change);
         if depth > DEPTH_MAX {
+            return Some(line);
+        }
+        line += rest[..length].matches('\n').count() as u32;
+        rest = &rest[length..];
+    }
+    None
+}
+
+/// The line of an element with more attributes than are accepted, as far as that is to be seen without parsing it.
+fn too_many_attributes(text: &str) -> Option<u32> {
+    let (mut line, mut rest) = (1_u32, text);
+    while let Some(at) = rest.find('<') {
+        line += rest[..at].matches('\n').count() as u32;
+        rest = &rest[at..];
+        let (length, _) = markup(rest);
+        let is_element = !rest.starts_with("<!") && !rest.starts_with("<?");
+        if is_element && rest[..length].matches('=').take(ATTRIBUTES_MAX + 1).count() > ATTRIBUTES_MAX {
             return Some(line);
         }
         line += rest[..length].matches('\n').count() as u32;

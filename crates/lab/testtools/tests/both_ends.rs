@@ -183,7 +183,7 @@ fn what_does_not_come_in_time_is_a_failure_that_says_what() {
     let (result, _) = serving.consume(&["--items", "2", "--updates", "11", "--steady-state-time", "0.2"]);
     let why = failure(result);
     assert!(why.contains(" of 11 updates (--updates)"), "{why}");
-    let (result, _) = serving.consume(&["--items", "2", "--service", "OTHER", "--startup-time", "3"]);
+    let (result, _) = serving.consume(&["--items", "2", "--service", "OTHER", "--startup-time", "20"]);
     let why = failure(result);
     assert!(why.contains("0 of 2 images") && why.contains("DIRECT_FEED, not OTHER"), "{why}");
     serving.end();

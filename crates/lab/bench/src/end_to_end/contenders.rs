@@ -96,7 +96,7 @@ pub(super) fn run(
         "run": run % 250 + 1, "rate": rate, "bursts": args.bursts, "seconds": seconds, "gives_up_ms": GIVES_UP_MS,
     });
     let before = contender.busy()?;
-    let ran = contender.run(&command, Duration::from_secs_f64(seconds + 20.0))?;
+    let ran = contender.run(&command, Duration::from_secs_f64(seconds + 60.0))?;
     let after = contender.busy()?;
     if ran.seen.count > ran.sent {
         return Err(BenchError::new(format!("{} sent, {} received", ran.sent, ran.seen.count)));

@@ -110,7 +110,7 @@ fn run(
 ) -> Result<SentRun, BenchError> {
     let sent = Pacing::Spin.run_beside(command, |due| publisher.publish(due), || observer.work())?;
     publisher.end_run(run_number(command), sent.end)?;
-    let deadline = clock::monotonic().after(Duration::from_secs(10));
+    let deadline = clock::monotonic().after(Duration::from_secs(60));
     while !observer.has_ended() {
         observer.work();
         if clock::monotonic() > deadline {

@@ -197,6 +197,7 @@ fn at_rates(
     nats_server: Option<&Path>,
     report: &mut Report,
 ) -> Result<Option<String>, BenchError> {
+    let payload = args.profile.payload_bytes();
     let start = |way: &Way| {
         let contender = way.start(args, nats_server)?;
         Ok::<_, BenchError>(One { way: *way, contender, is_out: false })
@@ -227,7 +228,7 @@ fn at_rates(
             let multicast = one.way.over_multicast();
             let place = contenders.iter().position(|other| Some(other.way) == multicast);
             let multicast = place.map(|place| figures[place].p50());
-            of_one.report(report, &one.way.name(), *rate as f64, (chain, multicast), None);
+            of_one.report(report, &one.way.name(), (*rate as f64, payload), (chain, multicast), None);
         }
     }
     Ok(contenders.iter().find(|one| one.is_out).map(|one| one.way.name()))
@@ -240,6 +241,7 @@ fn search_all(
     nats_server: Option<&Path>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
+    let payload = args.profile.payload_bytes();
     let bound = args.search.bound();
     for way in ways {
         let found = search_one(*way, args, nats_server, report)?;
@@ -248,7 +250,7 @@ fn search_all(
             let mut figures = Figures::default();
             runs.iter().for_each(|run| figures.add(&run.trial));
             figures.is_above = runs.iter().any(|run| !run.is_under());
-            figures.report(report, &way.name(), rate, (f64::NAN, None), Some((bracket, bound)));
+            figures.report(report, &way.name(), (rate, payload), (f64::NAN, None), Some((bracket, bound)));
         };
         if let Some(rate) = found.rate {
             row(rate, &found.runs);
@@ -380,7 +382,7 @@ impl Figures {
         if self.lost == 0 && self.unsent == 0 && self.late < LATE {
             return self.is_above.then(|| "not under the bound".to_owned());
         }
-        Some(format!("{} not sent, {} ms late", self.unsent, self.late.as_millis()))
+        Some(format!("{} not sent, {} lost, {} ms late", self.unsent, self.lost, self.late.as_millis()))
     }
 
     /// `chain` and `multicast` are medians that the p50 is compared with.
@@ -388,7 +390,7 @@ impl Figures {
         &self,
         report: &mut Report,
         name: &str,
-        rate: f64,
+        (rate, payload): (f64, usize),
         (chain, multicast): (f64, Option<f64>),
         searched: Option<(Bracket, Option<Bound>)>,
     ) {
@@ -411,7 +413,7 @@ impl Figures {
             busy.join(", "),
         ];
         let mut object = json!({
-            "way": name, "rate": rate_json(rate), "lost": self.lost, "p50_to_chain": ratio,
+            "way": name, "rate": rate_json(rate), "payload": payload, "lost": self.lost, "p50_to_chain": ratio,
             "is_sustained": fault.is_none(), "fault": fault, "unsent": self.unsent,
             "late_ns": self.late.as_nanos() as u64, "p50_to_multicast": to_multicast,
             "server_cpu_ns_per_update": busy_json,

@@ -148,7 +148,7 @@ impl FanOutContender {
         run: u32,
         (rate, bursts): (f64, Option<u32>),
     ) -> Result<Outcome, BenchError> {
-        let limit = Duration::from_secs_f64(seconds * 4.0 + 20.0);
+        let limit = Duration::from_secs_f64(seconds * 4.0 + 60.0);
         if let Some((slow, bytes)) = &mut self.slow {
             slow.tell(&json!({ "bytes_per_s": *bytes * rate }))?;
         }

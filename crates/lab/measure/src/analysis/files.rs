@@ -160,7 +160,7 @@ fn of_one_boot(files: &[&Observed]) -> Result<Scale, String> {
     let lines = files.iter().map(|file| file.head.to_monotonic()).collect();
     let mut errors: Vec<u64> = files.iter().map(|file| file.head.error_ns()).collect();
     errors.sort_unstable_by(|a, b| b.cmp(a));
-    let error_ns = errors.iter().take(2).sum();
+    let error_ns = errors.iter().take(2).fold(0, |sum: u64, error| sum.saturating_add(*error));
     Ok(Scale { lines, error_ns, about: "one host, times on CLOCK_MONOTONIC".to_owned() })
 }
 

@@ -133,6 +133,13 @@ pub fn analyse(
     if options.bucket_ns == 0 || options.bucket_ns > i64::MAX as u64 || options.over_time_ns == Some(0) {
         return input("buckets and spans of time are a nanosecond at least".to_owned());
     }
+    let is_input = |samples: &PathBuf| {
+        let file = samples.canonicalize().ok()?;
+        paths.iter().find(|path| path.canonicalize().is_ok_and(|path| path == file))
+    };
+    if let Some(path) = options.samples.as_ref().and_then(is_input) {
+        return input(format!("--samples {}: it is one of the files that are analysed", path.display()));
+    }
     let files = paths
         .iter()
         .map(|path| {

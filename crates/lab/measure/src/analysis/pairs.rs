@@ -1,5 +1,6 @@
 //! Two points beside each other: every message of the one is looked for at the other.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 
@@ -216,11 +217,17 @@ impl Comparison<'_> {
         };
         let rate = |files: &[&Observed]| {
             let with_records = || files.iter().filter(|file| file.about.records > 0);
-            let first = with_records().map(|file| file.about.first_ns).min().unwrap_or(0);
-            let last = with_records().map(|file| file.about.last_ns).max().unwrap_or(0);
-            let records: u64 = with_records().map(|file| file.about.records).sum();
-            let span = last.saturating_sub(first);
-            if span > 0 { (records - 1) as f64 * 1e9 / span as f64 } else { 0.0 }
+            // Times of another boot are of another clock.
+            let boots: BTreeSet<&str> = with_records().map(|file| file.head.boot_id.as_str()).collect();
+            let of_boot = |boot: &str| {
+                let there = || with_records().filter(|file| file.head.boot_id == boot);
+                let first = there().map(|file| file.about.first_ns).min().unwrap_or(0);
+                let last = there().map(|file| file.about.last_ns).max().unwrap_or(0);
+                let records: u64 = there().map(|file| file.about.records).sum();
+                let span = last.saturating_sub(first);
+                if span > 0 { records.saturating_sub(1) as f64 * 1e9 / span as f64 } else { 0.0 }
+            };
+            boots.into_iter().map(of_boot).sum()
         };
         let pair = Pair {
             from: self.from[0].head.point.clone(),
@@ -232,7 +239,11 @@ impl Comparison<'_> {
             ..Pair::default()
         };
         let sorter = Sorter::new(self.options.memory_bytes / 3, &self.options.scratch);
-        let samples = self.options.samples.as_ref().filter(|_| has_times);
+        if let (Some(path), false) = (&self.options.samples, has_times) {
+            let text = format!("--samples {}: there are no latencies: {}", path.display(), pair.clock);
+            return Err(AnalysisError::Input(text));
+        }
+        let samples = self.options.samples.as_ref();
         let samples =
             samples.map(|path| Samples::new(path).map_err(|error| AnalysisError::write(path, &error)));
         let spans = self.options.over_time_ns.map(|ns| self.spans(ns, from_lines)).transpose()?;
@@ -242,7 +253,8 @@ impl Comparison<'_> {
 
     fn spans(&self, ns: u64, lines: &[Line]) -> Result<(i64, i64, Vec<Span>), AnalysisError> {
         // On the clock of the comparison, which may be another than that of the summaries.
-        let ends = self.from.iter().zip(lines).map(|(file, line)| {
+        let with_records = self.from.iter().zip(lines).filter(|(file, _)| file.about.records > 0);
+        let ends = with_records.map(|(file, line)| {
             let [start, end] = [&file.head.start, &file.head.end].map(|moment| line.at(moment.ticks));
             let (own_start, own_end) =
                 (file.head.start.monotonic_ns as i64, file.head.end.monotonic_ns as i64);
@@ -295,6 +307,8 @@ impl Taking<'_> {
         self.pair.duplicates_from += one.more;
         self.arrived(other);
         if !self.has_times {
+            // Loss needs no clock that both have.
+            self.span(one.time).into_iter().for_each(|span| span.sent += 1);
             return Ok(());
         }
         let latency = other.time.saturating_sub(one.time);

@@ -19,6 +19,10 @@ pub(super) struct Samples {
 
 impl Samples {
     pub(super) fn new(path: &Path) -> io::Result<Samples> {
+        // What is renamed over is gone: a device or a pipe would be a file from then on.
+        if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+            return Err(io::Error::other("it is there and no regular file"));
+        }
         let is_npy = path.extension().is_some_and(|extension| extension == "npy");
         let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
         let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));

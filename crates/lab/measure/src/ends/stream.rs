@@ -17,15 +17,15 @@ use crate::{Observed, Observer, Schedule, Summary, stamp, stamp_sent};
 pub(crate) fn send<L: Link>(end: &End, links: &mut [L], commands: &Receiver<Value>) -> Result<(), Failure> {
     let mut message = vec![0; end.size];
     while let Some(command) = next(links, commands)? {
-        let (span, start) = (seconds(&command)?, clock::monotonic());
+        let (span, now) = (seconds(&command)?, clock::monotonic());
         let mut back = Back::new(end.reflect);
-        let (sent, unsent) = match (command["rate"].as_f64(), &mut *links) {
+        let (sent, unsent, start) = match (command["rate"].as_f64(), &mut *links) {
             (Some(rate), links) => {
                 let is_timed = command["is_timed"].as_bool().unwrap_or(true);
                 let gives_up = command["gives_up_ms"].as_u64().map(Duration::from_millis);
                 paced(links, &mut message, &Paced { rate, span, is_timed, gives_up }, &mut back)?
             }
-            (None, [link]) => (flat_out(link, &mut message, span)?, 0),
+            (None, [link]) => (flat_out(link, &mut message, span)?, 0, now),
             (None, links) => return Err(format!("{} links need a rate", links.len()).into()),
         };
         let mut report = sent_report(sent, unsent, start);
@@ -132,16 +132,17 @@ struct Paced {
     gives_up: Option<Duration>,
 }
 
-/// Each link gets its turn; the messages of each are numbered by themselves. Returns how many were sent, and how many
-/// more there should have been.
+/// Each link gets its turn; the messages of each are numbered by themselves. Returns how many were sent, how many more there
+/// should have been, and when the first one was meant to be sent.
 fn paced<L: Link>(
     links: &mut [L],
     message: &mut [u8],
     run: &Paced,
     back: &mut Back,
-) -> Result<(u64, u64), Failure> {
+) -> Result<(u64, u64, Nanos), Failure> {
     let (count, width) = ((run.rate * run.span.as_secs_f64()) as u64, links.len() as u64);
-    let mut schedule = Schedule::new(clock::monotonic().after(Duration::from_millis(10)), run.rate);
+    let start = clock::monotonic().after(Duration::from_millis(10));
+    let mut schedule = Schedule::new(start, run.rate);
     while schedule.sent() < count {
         let now = clock::monotonic();
         if run.gives_up.is_some_and(|limit| now > schedule.next().after(limit)) {
@@ -158,7 +159,7 @@ fn paced<L: Link>(
         }
         links.iter_mut().try_for_each(|link| back.turn(link))?;
     }
-    Ok((schedule.sent(), count - schedule.sent()))
+    Ok((schedule.sent(), count - schedule.sent(), start))
 }
 
 /// Nothing has come for so long: no more will.
@@ -303,7 +304,7 @@ mod tests {
     fn several_links_take_turns_and_each_is_observed_by_itself() {
         let mut links = [Loop::default(), Loop::default(), Loop::default()];
         let run = Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None };
-        let (sent, unsent) =
+        let (sent, unsent, _) =
             paced(&mut links, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
         assert_eq!((sent, unsent), (100, 0));
         assert_eq!(links.each_ref().map(|link| link.messages.len()), [34, 33, 33]);
@@ -323,7 +324,7 @@ mod tests {
     fn a_sender_that_cannot_keep_up_gives_up_and_says_how_many_are_missing() {
         // Nothing sends so many in any time that it has.
         let run = Paced { rate: 1e15, span: SPAN, is_timed: true, gives_up: Some(Duration::ZERO) };
-        let (sent, unsent) = paced(&mut [Loop::default()], &mut [0; 64], &run, &mut Back::new(0))
+        let (sent, unsent, _) = paced(&mut [Loop::default()], &mut [0; 64], &run, &mut Back::new(0))
             .expect("a loop breaks never");
         assert!(unsent > 0 && sent + unsent == 2_000_000_000_000, "{sent} {unsent}");
     }
@@ -338,7 +339,7 @@ mod tests {
         let run = Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None };
         let mut there = [Outward::default()];
         let mut back = Back::new(10);
-        let (sent, _) = paced(&mut there, &mut [0; 64], &run, &mut back).expect("it breaks never");
+        let (sent, ..) = paced(&mut there, &mut [0; 64], &run, &mut back).expect("it breaks never");
         let mut far = [Loop { messages: std::mem::take(&mut there[0].0.messages) }];
         let mut taking = Taking::new(1, 10);
         taking.take(&mut far).expect("a loop breaks never");
@@ -367,7 +368,7 @@ mod tests {
         let (mut link, run) =
             (Loop::default(), Paced { rate: 50_000.0, span: SPAN, is_timed: true, gives_up: None });
         let mut yielding = [Yielding(&mut link)];
-        let (sent, _) =
+        let (sent, ..) =
             paced(&mut yielding, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
         let mut taking = Taking::new(1, 0);
         taking.take(&mut yielding).expect("a loop breaks never");
@@ -419,7 +420,8 @@ mod tests {
         let mut far =
             Observing::links(&words("receiver"), &observe, std::slice::from_mut(&mut other)).expect("memory");
         let run = Paced { rate: 500_000.0, span: SPAN, is_timed: true, gives_up: None };
-        let (sent, _) = paced(&mut near, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
+        let (sent, ..) =
+            paced(&mut near, &mut [0; 64], &run, &mut Back::new(0)).expect("a loop breaks never");
         let mut taking = Taking::new(1, 0);
         taking.take(&mut far).expect("a loop breaks never");
         near[0].write().and_then(|()| far[0].write()).expect("a writable place");

@@ -25,9 +25,9 @@ mod utc;
 mod writer;
 
 pub use disclosure::{Disclosure, Interface, system_counters};
-pub use reader::{RecordedRow, RecordedRun, RecordedTable};
+pub use reader::{RecordedRow, RecordedRun, RecordedTable, read_about};
 pub use utc::utc;
-pub use writer::RunDirectory;
+pub use writer::{RunDirectory, remove};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -46,6 +46,8 @@ pub fn is_run(path: &Path) -> bool {
 }
 
 const ABOUT: &str = "run.json";
+/// Until it is whole.
+const ABOUT_NEW: &str = "run.json.new";
 const RECORDS: &str = "records.jsonl";
 const HISTOGRAMS: &str = "histograms.jsonl";
 const LOGS: &str = "logs";
@@ -164,6 +166,39 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_has_just_begun_is_one_and_a_line_cut_off_later_is_told() {
+        let place = Place::new("begun");
+        recorded(&place.0).finish(None).expect("written");
+        let path = place.0.join(RECORDS);
+        let text = fs::read_to_string(&path).expect("there");
+        fs::write(&path, text.trim_end()).expect("written");
+        let error = RecordedRun::read(&place.0).expect_err("it has finished").to_string();
+        assert!(error.contains("cut off"), "{error}");
+        let about = fs::read_to_string(place.0.join(ABOUT)).expect("there");
+        fs::write(place.0.join(ABOUT), about.replace("\"finished\": true", "\"finished\": false"))
+            .expect("written");
+        fs::remove_file(&path).expect("there");
+        fs::write(place.0.join(HISTOGRAMS), "").expect("written");
+        assert!(RecordedRun::read(&place.0).expect("nothing is measured yet").tables.is_empty());
+    }
+
+    #[test]
+    fn a_run_is_removed_and_nothing_else() {
+        let place = Place::new("removed");
+        let run = recorded(&place.0);
+        fs::write(run.log("p2ps"), "said").expect("written");
+        run.finish(None).expect("written");
+        fs::write(place.0.join("precious.txt"), "").expect("written");
+        remove(&place.0).expect_err("something else is there");
+        assert!(place.0.join("precious.txt").exists());
+        fs::remove_file(place.0.join("precious.txt")).expect("there");
+        fs::remove_dir(&place.0).expect("empty");
+        recorded(&place.0).finish(None).expect("written");
+        remove(&place.0).expect("all of it is a run's");
+        assert!(!place.0.exists());
+    }
+
+    #[test]
     fn a_directory_is_taken_only_once() {
         let place = Place::new("twice");
         recorded(&place.0).finish(Some("no CPU")).expect("written");
@@ -195,6 +230,10 @@ mod tests {
         fs::write(&records, &good).expect("written");
         fs::write(place.0.join(HISTOGRAMS), "{\"row\": 9, \"run\": 0, \"buckets\": []}\n").expect("written");
         assert!(error("a row").contains("row 9"), "{}", error("a row"));
+        let many =
+            format!("{{\"row\": 0, \"run\": 0, \"buckets\": [[1, {0}], [2, {0}]]}}\n", u64::MAX / 2 + 1);
+        fs::write(place.0.join(HISTOGRAMS), many).expect("written");
+        assert!(error("a sum").contains("more than"), "{}", error("a sum"));
         let about = fs::read_to_string(place.0.join(ABOUT)).expect("there");
         fs::write(place.0.join(ABOUT), about.replace("\"format\": 1", "\"format\": 2")).expect("written");
         assert!(error("a format").contains("format 2"), "{}", error("a format"));

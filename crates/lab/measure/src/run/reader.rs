@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -13,6 +13,11 @@ const ABOUT_MAX: u64 = 1 << 20;
 const LINE_MAX: u64 = 4 << 20;
 /// Bytes of a file of lines.
 const LINES_MAX: u64 = 1 << 30;
+
+/// Messages of a histogram.
+const COUNT_MAX: u64 = 1 << 53;
+/// Runs of a row.
+const RUNS_MAX: usize = 1_000;
 
 /// A run as it is on disk.
 #[derive(Clone, Debug, Default)]
@@ -85,24 +90,33 @@ struct Histogram {
 }
 
 impl RecordedRun {
-    /// Reads a directory. A last line that was not finished is left out.
+    /// Reads a directory. Of a run that was interrupted, a last line that was not finished is left out.
     ///
     /// # Errors
     /// It is not one, a file of it is too large, or a line of it is not understood; the error names file and line.
     pub fn read(path: &Path) -> Result<RecordedRun, RunError> {
-        let mut run = RecordedRun { about: read_about(&path.join(ABOUT))?, ..RecordedRun::default() };
+        let mut run = RecordedRun { about: read_about(path)?, ..RecordedRun::default() };
         let mut rows = 0;
-        lines(&path.join(RECORDS), |line| run.record(line, &mut rows))?;
+        let finished = run.about.finished;
+        lines(&path.join(RECORDS), finished, |line| run.record(line, &mut rows))?;
         // Where each row is: tables may have none.
         let places: Vec<(usize, usize)> = (run.tables.iter().enumerate())
             .flat_map(|(table, of)| (0..of.rows.len()).map(move |row| (table, row)))
             .collect();
-        lines(&path.join(HISTOGRAMS), |line| {
+        lines(&path.join(HISTOGRAMS), finished, |line| {
             let histogram: Histogram = serde_json::from_str(line).map_err(|error| error.to_string())?;
             let Some((table, row)) = places.get(histogram.row) else {
                 return Err(format!("row {}, where there are {rows}", histogram.row));
             };
+            // So many are exact as a floating point number, and the sum of all runs fits.
+            let count = histogram.buckets.iter().try_fold(0, |sum: u64, (_, count)| sum.checked_add(*count));
+            if count.is_none_or(|count| count > COUNT_MAX) {
+                return Err(format!("more than {COUNT_MAX} messages in a histogram"));
+            }
             let histograms = &mut run.tables[*table].rows[*row].histograms;
+            if histograms.len() == RUNS_MAX {
+                return Err(format!("more than {RUNS_MAX} runs of row {}", histogram.row));
+            }
             if histogram.run != histograms.len() {
                 return Err(format!(
                     "run {} of row {}, not {}",
@@ -149,7 +163,12 @@ impl RecordedRun {
     }
 }
 
-fn read_about(path: &Path) -> Result<About, RunError> {
+/// What a run was, without what it measured.
+///
+/// # Errors
+/// It is no run, or one that is not understood.
+pub fn read_about(path: &Path) -> Result<About, RunError> {
+    let path = &path.join(ABOUT);
     let at = |error| RunError::File(path.to_owned(), error);
     let content = |what: String| RunError::Content(path.to_owned(), what);
     let mut text = String::new();
@@ -166,12 +185,20 @@ fn read_about(path: &Path) -> Result<About, RunError> {
     serde_json::from_value(value).map_err(|error| content(error.to_string()))
 }
 
-/// Gives every line to a function; its error gets the line's number.
-fn lines(path: &Path, mut each: impl FnMut(&str) -> Result<(), String>) -> Result<(), RunError> {
+/// Gives every line to a function; its error gets the line's number. Of a run that has not finished, the file may be missing,
+/// and its last line may be unfinished.
+fn lines(
+    path: &Path,
+    finished: bool,
+    mut each: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), RunError> {
     let at = |error| RunError::File(path.to_owned(), error);
     let content =
         |line: usize, what: &str| RunError::Content(path.to_owned(), format!("line {line}: {what}"));
-    let file = File::open(path).map_err(at)?;
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound && !finished => return Ok(()),
+        opened => opened.map_err(at)?,
+    };
     let bytes = file.metadata().map_err(at)?.len();
     if bytes > LINES_MAX {
         return Err(RunError::Content(path.to_owned(), format!("{bytes} bytes, of at most {LINES_MAX}")));
@@ -185,7 +212,14 @@ fn lines(path: &Path, mut each: impl FnMut(&str) -> Result<(), String>) -> Resul
             return Err(content(number, &format!("longer than {LINE_MAX} bytes")));
         }
         // The end, or a line that was not finished.
-        let Some(whole) = line.strip_suffix('\n') else { return Ok(()) };
+        let Some(whole) = line.strip_suffix('\n') else {
+            let is_torn = finished && !line.is_empty();
+            return if is_torn {
+                Err(content(number, "cut off, though the run has finished"))
+            } else {
+                Ok(())
+            };
+        };
         each(whole).map_err(|what| content(number, &what))?;
     }
     Ok(())

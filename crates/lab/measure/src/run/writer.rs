@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use units::Nanos;
 
 use super::disclosure::is_empty_or_absent;
-use super::{ABOUT, About, Disclosure, FORMAT, HISTOGRAMS, LOGS, RECORDS, RunError, system_counters};
+use super::{
+    ABOUT, ABOUT_NEW, About, Disclosure, FORMAT, HISTOGRAMS, LOGS, RECORDS, RunError, system_counters,
+};
 
 /// Processes of a run whose arguments are kept; a long run starts the same ones again and again.
 const PROCESSES_MAX: usize = 1_000;
@@ -45,11 +47,6 @@ impl RunDirectory {
             let what = "is not empty; a run is recorded in a directory of its own";
             return Err(RunError::Content(path.to_owned(), what.to_owned()));
         }
-        fs::create_dir_all(path.join(LOGS)).map_err(at)?;
-        let create = |name: &str| {
-            let path = path.join(name);
-            File::create(&path).map(BufWriter::new).map_err(|error| RunError::File(path, error))
-        };
         let about = About {
             format: FORMAT,
             command,
@@ -59,7 +56,15 @@ impl RunDirectory {
             machine: Disclosure::this(),
             ..About::default()
         };
-        let run = RunDirectory {
+        // What it is comes first: without that, nobody would know what to do with the rest.
+        fs::create_dir_all(path).map_err(at)?;
+        write_about(path, &about)?;
+        fs::create_dir(path.join(LOGS)).map_err(at)?;
+        let create = |name: &str| {
+            let path = path.join(name);
+            File::create(&path).map(BufWriter::new).map_err(|error| RunError::File(path, error))
+        };
+        Ok(RunDirectory {
             path: path.to_owned(),
             about,
             began: clock::monotonic(),
@@ -69,9 +74,7 @@ impl RunDirectory {
             rows: 0,
             processes: 0,
             failed: None,
-        };
-        run.write_about()?;
-        Ok(run)
+        })
     }
 
     /// The directory.
@@ -95,12 +98,12 @@ impl RunDirectory {
     pub fn row(&mut self, cells: &[String], figures: &Value, histograms: &[Vec<(u64, u64)>]) {
         let row = self.rows;
         self.rows += 1;
+        self.record(&json!({ "row": row, "cells": cells, "figures": figures }));
         for (run, buckets) in histograms.iter().enumerate() {
             let line = json!({ "row": row, "run": run, "buckets": buckets });
             let written = write_line(&mut self.histograms, &line);
             self.note_failure(HISTOGRAMS, written);
         }
-        self.record(&json!({ "row": row, "cells": cells, "figures": figures }));
     }
 
     /// A sentence below the table.
@@ -140,18 +143,44 @@ impl RunDirectory {
             (grown > 0).then_some((name, grown))
         };
         self.about.counted = system_counters().into_iter().filter_map(changed).collect();
-        self.write_about()?;
+        write_about(&self.path, &self.about)?;
         self.failed.map_or(Ok(()), Err)
     }
+}
 
-    /// As a whole or not at all: who reads it meanwhile finds the one before.
-    fn write_about(&self) -> Result<(), RunError> {
-        let (path, new) = (self.path.join(ABOUT), self.path.join("run.json.new"));
-        let text = serde_json::to_string_pretty(&self.about).map_err(io::Error::other);
-        let written =
-            text.and_then(|text| fs::write(&new, text + "\n")).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|error| RunError::File(path, error))
+/// As a whole or not at all: who reads it meanwhile finds the one before.
+fn write_about(run: &Path, about: &About) -> Result<(), RunError> {
+    let (path, new) = (run.join(ABOUT), run.join(ABOUT_NEW));
+    let text = serde_json::to_string_pretty(about).map_err(io::Error::other);
+    let written = text.and_then(|text| fs::write(&new, text + "\n")).and_then(|()| fs::rename(&new, &path));
+    written.map_err(|error| RunError::File(path, error))
+}
+
+/// Removes a run.
+///
+/// # Errors
+/// Something in it is none of a run's, which stays, or cannot be removed.
+pub fn remove(run: &Path) -> Result<(), RunError> {
+    let at = |path: &Path, error: io::Error| RunError::File(path.to_owned(), error);
+    let gone = |path: &Path| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(path, error)),
+        _ => Ok(()),
+    };
+    let logs = run.join(LOGS);
+    for log in fs::read_dir(&logs).into_iter().flatten() {
+        let log = log.map_err(|error| at(&logs, error))?.path();
+        if log.extension().is_some_and(|end| end == "log") {
+            gone(&log)?;
+        }
     }
+    match fs::remove_dir(&logs) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&logs, error)),
+        _ => {}
+    }
+    [ABOUT_NEW, RECORDS, HISTOGRAMS].iter().try_for_each(|name| gone(&run.join(name)))?;
+    // The last: until then it is a run.
+    gone(&run.join(ABOUT))?;
+    fs::remove_dir(run).map_err(|error| at(run, error))
 }
 
 fn write_line(file: &mut BufWriter<File>, line: &Value) -> io::Result<()> {

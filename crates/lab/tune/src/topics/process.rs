@@ -88,8 +88,7 @@ pub(super) const TOPICS: &[Topic] = &[
         story: "A daemon raises its limit as far as the hard limit allows, and warns if its connections do not fit.",
         reports: NOT_IN_REPORTS,
         judge: |facts| {
-            let nofile = |limits: &Limits| limits.nofile.map(|limit| limit.max(1_024));
-            limit(facts, nofile, 1_024, "descriptors", "nofile", "LimitNOFILE=65536")
+            limit(facts, |limits| limits.nofile, 1_024, "descriptors", "nofile", "LimitNOFILE=65536")
         },
     },
 ];

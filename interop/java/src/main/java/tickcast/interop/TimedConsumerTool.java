@@ -51,6 +51,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
     private long stampCount;
     private long ofTheFuture;
     private long stampsBeforeImages;
+    private long updatesBeforeImages;
     private final List<Object> stamps = new ArrayList<>();
 
     TimedConsumerTool(Arguments a) throws UsageError {
@@ -88,7 +89,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
                         .serviceName(service).name(prefix + i), this);
             }
             boolean isToldOf = false;
-            while (reason == null && (images < itemCount || updates < updateCountMin)) {
+            while (reason == null && (images < itemCount || updates - updatesBeforeImages < updateCountMin)) {
                 consumer.dispatch(DISPATCH_US);
                 if (images >= itemCount && !isToldOf) {
                     isToldOf = true;
@@ -161,6 +162,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
         images += m.complete() ? 1 : 0;
         closed += m.state().streamState() >= StreamState.CLOSED_RECOVER ? 1 : 0;
         stampsBeforeImages = images <= itemCount ? stamps.size() : stampsBeforeImages;
+        updatesBeforeImages = images <= itemCount ? updates : updatesBeforeImages;
         decode(m.payload());
     }
 
