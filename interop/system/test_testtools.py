@@ -261,7 +261,8 @@ class ThroughTheServers(TestTools):
         words = ('--host', 'localhost:%d' % p2ps.port, '--service', 'LOAD', '--items', '100')
         ours = cls.tool('testclient', *words, '--latency-file', cls.file, name='beside')
         ours.wait_told('steady')
-        words = ('--service', 'LOAD', '--count', '100', '--updates', '4000', '--show-stamps', '100000')
+        words = ('--service', 'LOAD', '--count', '100', '--updates', '4000', '--after-images', '--show-stamps',
+                 '100000')
         java = cls.timed(p2ps.port, *words)
         cls.java_status, cls.theirs, _ = java.result()
         cls.ours_status = ours.end()

@@ -35,6 +35,8 @@ final class TimedConsumerTool implements OmmConsumerClient {
     private final String prefix;
     private final long itemCount;
     private final long updateCountMin;
+    /** The updates that are waited for come after the last image. */
+    private final boolean isAfterImages;
     private final long stampCountMax;
     private final long timeoutS;
     private final long unitNs;
@@ -59,6 +61,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
         prefix = a.text("prefix", "TEST.");
         itemCount = a.number("count", 1, 1, 1_000_000);
         updateCountMin = a.number("updates", 0, 0, Long.MAX_VALUE);
+        isAfterImages = a.has("after-images");
         stampCountMax = a.number("show-stamps", 0, 0, 1_000_000);
         timeoutS = a.number("timeout", 60, 1, 1_000_000);
         unitNs = a.has("nanoseconds") ? 1 : 1_000;
@@ -73,6 +76,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
             options.put(name, Arguments.Kind.VALUE);
         }
         options.put("nanoseconds", Arguments.Kind.FLAG);
+        options.put("after-images", Arguments.Kind.FLAG);
         return options;
     }
 
@@ -89,7 +93,7 @@ final class TimedConsumerTool implements OmmConsumerClient {
                         .serviceName(service).name(prefix + i), this);
             }
             boolean isToldOf = false;
-            while (reason == null && (images < itemCount || updates - updatesBeforeImages < updateCountMin)) {
+            while (reason == null && (images < itemCount || updates - (isAfterImages ? updatesBeforeImages : 0) < updateCountMin)) {
                 consumer.dispatch(DISPATCH_US);
                 if (images >= itemCount && !isToldOf) {
                     isToldOf = true;
