@@ -34,6 +34,7 @@
 //! | [`Poller`], [`WaitStrategy`] | where a thread waits, and how: spinning, yielding, blocking |
 //! | [`agent`] | parts of a thread's work and the loop that drives them |
 //! | [`clock`] | the machine's clocks, and one that is set by hand |
+//! | [`whole_file`] | files that are there whole or not at all |
 //! | [`timekeeping`], [`resident`] | for measurements: what the clocks are and how they are kept; memory without page faults |
 //! | [`tcp`], [`tls`], [`Transport`] | connections, encrypted if configured |
 //! | [`udp`], [`xdp`] | multicast and unicast datagrams: sockets with segmentation offload, AF_XDP |
@@ -91,6 +92,7 @@ pub mod udp;
 #[cfg(not(loom))]
 pub mod user;
 mod wait;
+pub mod whole_file;
 pub mod xdp;
 
 #[cfg(any(test, feature = "faults"))]

@@ -1,7 +1,7 @@
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
+
+use net::whole_file::Unfinished;
 
 use crate::Record;
 use crate::head::{HEAD_BYTES, Head, RECORD_BYTES, SUM_BYTES};
@@ -9,15 +9,14 @@ use crate::head::{HEAD_BYTES, Head, RECORD_BYTES, SUM_BYTES};
 /// Words that are written at once.
 const BLOCK_WORDS: usize = 64 << 10;
 
-/// Writes a file whole or not at all: under another name beside it, which it gets when everything is on the disk.
+/// Writes a file whole or not at all: under another name beside it, and its own when everything is on the disk.
 pub(crate) fn write(
     path: &Path,
     head: &Head,
     words: &[u64],
     mut progress: impl FnMut(u64, u64),
 ) -> io::Result<()> {
-    let unfinished = Unfinished::beside(path)?;
-    let mut file = File::options().write(true).create_new(true).open(&unfinished.0)?;
+    let (unfinished, mut file) = Unfinished::create(path)?;
     let total = head.file_bytes();
     let head = head.encode();
     let mut sum = crc32fast::Hasher::new();
@@ -36,7 +35,7 @@ pub(crate) fn write(
     file.write_all(&sum.finalize().to_le_bytes())?;
     file.sync_all()?;
     progress(written + SUM_BYTES as u64, total);
-    fs::rename(&unfinished.0, path)
+    unfinished.finish()
 }
 
 /// A file as it would be written, from what is in it: for files of another source than a recorder, as a test that makes its own
@@ -59,27 +58,4 @@ pub fn encode(head: &Head, records: &[Record]) -> Result<Vec<u8>, String> {
     let sum = crc32fast::hash(&file);
     file.extend_from_slice(&sum.to_le_bytes());
     Ok(file)
-}
-
-/// A file that is not whole yet; it goes with this value, unless it has got its name.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    fn beside(path: &Path) -> io::Result<Unfinished> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = path.file_name().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("{} names no file", path.display()))
-        })?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-        Ok(Unfinished(path.with_file_name(hidden)))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // One that was renamed is not there any more.
-        let _ = fs::remove_file(&self.0);
-    }
 }

@@ -18,10 +18,11 @@ impl Tried {
         self.streams.iter().map(|streamed| percentile.of(&streamed.observed.latencies)).max()
     }
 
-    /// The latency that the bound does not allow.
-    fn above(&self) -> Option<(Bound, u64)> {
-        let is_above = |(bound, ns): &(Bound, u64)| u128::from(*ns) >= bound.under.as_nanos();
-        self.bound.zip(self.figure_ns()).filter(is_above)
+    /// Whether each pair keeps the bound.
+    fn is_under(&self) -> bool {
+        let holds =
+            |bound: Bound| self.streams.iter().all(|streamed| bound.holds(&streamed.observed.latencies));
+        self.bound.is_none_or(holds)
     }
 
     /// Why it does not do; empty if it does.
@@ -40,7 +41,7 @@ impl Tried {
         if !is_sustained && faults.is_empty() {
             faults.push(format!("{} ms late", late.as_millis()));
         }
-        if let Some((bound, ns)) = self.above() {
+        if let (Some((bound, ns)), false) = (self.bound.zip(self.figure_ns()), self.is_under()) {
             faults.push(format!("{} {} us", bound.percentile.name(), report::micros(ns as f64)));
         }
         faults.join(", ")
@@ -49,7 +50,7 @@ impl Tried {
 
 impl Trial for Tried {
     fn is_sustained(&self) -> bool {
-        self.streams.iter().all(Streamed::is_sustained) && self.above().is_none()
+        self.streams.iter().all(Streamed::is_sustained) && self.is_under()
     }
 }
 
@@ -70,7 +71,8 @@ mod tests {
     fn tried(bound: Option<Bound>, received: u64, p99_ns: u64) -> Tried {
         let streams = [1_000, p99_ns].map(|p99_ns| {
             let mut streamed = Streamed::of_test(100, received);
-            streamed.observed.latencies = Summary { p99_ns, max_ns: 2 * p99_ns, ..Summary::default() };
+            streamed.observed.latencies =
+                Summary { count: 1, p99_ns, max_ns: 2 * p99_ns, ..Summary::default() };
             streamed
         });
         Tried { streams: streams.to_vec(), bound }

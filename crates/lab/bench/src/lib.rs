@@ -76,7 +76,7 @@ pub use error::BenchError;
 pub use options::RunOptions;
 pub use recording::Program;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
@@ -161,26 +161,25 @@ pub fn run(args: &BenchArgs, program: Program) -> Result<(), BenchError> {
     if args.ends_with_parent {
         net::affinity::end_with_parent()?;
     }
-    match &args.workload {
-        BenchCommand::All(all) => return all::run(all, args.out.as_deref()),
-        BenchCommand::MessagingMatrix(matrix) => return matrix::run(matrix, args.out.as_deref()),
-        _ => {}
+    let out = args.out.as_deref();
+    // Workloads of several steps have a run for each of them.
+    let has_steps = matches!(args.workload, BenchCommand::All(_) | BenchCommand::MessagingMatrix(_));
+    if let Some(directory) = out.filter(|_| !has_steps) {
+        recording::begin(directory, program)?;
     }
-    let Some(directory) = &args.out else { return run_workload(&args.workload) };
-    recording::begin(directory, program)?;
-    let outcome = run_workload(&args.workload);
+    let outcome = run_workload(&args.workload, out);
     let recorded = recording::end(&outcome);
     outcome.and(recorded)
 }
 
-fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
+fn run_workload(command: &BenchCommand, out: Option<&Path>) -> Result<(), BenchError> {
     match command {
         BenchCommand::Rwf(args) => codec::run(args),
         BenchCommand::Pingpong(args) => pingpong::run(args),
         BenchCommand::Stream(args) => stream::run(args),
         BenchCommand::OneToOne(args) => load::run(args, Shape::OneToOne),
         BenchCommand::ThreeToThree(args) => load::run(args, Shape::ThreeToThree),
-        BenchCommand::MessagingMatrix(args) => matrix::run(args, None),
+        BenchCommand::MessagingMatrix(args) => matrix::run(args, out),
         BenchCommand::Cost(args) => cost::run(args),
         BenchCommand::Jitter(args) => jitter::run(args),
         BenchCommand::Observer(args) => observed::run(args),
@@ -192,7 +191,7 @@ fn run_workload(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::NoFanOut(args) => no_fan_out::run(args),
         BenchCommand::FanOut(args) => fan_out::run(args),
         BenchCommand::WebSocketFanOut(args) => fan_out::run_websocket(args),
-        BenchCommand::All(args) => all::run(args, None),
+        BenchCommand::All(args) => all::run(args, out),
         BenchCommand::Role(args) => role::run(args),
     }
 }

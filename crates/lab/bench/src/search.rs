@@ -208,7 +208,34 @@ pub(crate) struct Bracket {
     pub(crate) trials: u32,
 }
 
+/// Searches with processes that stay from one run to the next. `run` gives none back where they have broken; then `start`
+/// makes new ones for the next run.
+///
+/// # Errors
+/// The first one of `start`.
+pub(crate) fn highest_of_processes<C, T: Trial, E>(
+    search: Search,
+    first: C,
+    mut start: impl FnMut() -> Result<C, E>,
+    mut run: impl FnMut(C, f64) -> (T, Option<C>),
+) -> Result<Found<T>, E> {
+    let mut waiting = Some(first);
+    search.highest(|rate| {
+        let present = waiting.take().map_or_else(&mut start, Ok)?;
+        let (trial, still_good) = run(present, rate);
+        waiting = still_good;
+        Ok(trial)
+    })
+}
+
 impl<T> Found<T> {
+    /// The rate that is sustained with the runs that confirm it, and the lowest that is not, with its run.
+    pub(crate) fn rates(&self) -> impl Iterator<Item = (f64, &[T])> {
+        let sustained = self.rate.map(|rate| (rate, &self.runs[..]));
+        let above = self.above.as_ref().map(|(rate, run)| (*rate, std::slice::from_ref(run)));
+        sustained.into_iter().chain(above)
+    }
+
     pub(crate) fn bracket(&self) -> Bracket {
         Bracket { low: self.rate, high: self.above.as_ref().map(|(rate, _)| *rate), trials: self.trials }
     }

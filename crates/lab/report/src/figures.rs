@@ -31,22 +31,26 @@ const IDENTITY: [&str; 22] = [
     "rate",
 ];
 
+fn at<'a>(figures: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(figures, |value, key| value.get(key))
+}
+
 /// A figure of a row by its path, such as `all.mean_ns`; of several runs the median.
 pub(crate) fn figure(figures: &Value, path: &str) -> Option<f64> {
-    let value = path.split('.').try_fold(figures, |value, key| value.get(key))?;
+    let value = at(figures, path)?;
     value.as_f64().or_else(|| value.get("median")?.as_f64())
 }
 
 /// The same of each run; none if it is not a figure of several runs.
 pub(crate) fn runs(figures: &Value, path: &str) -> Option<Vec<f64>> {
-    let value = path.split('.').try_fold(figures, |value, key| value.get(key))?;
+    let value = at(figures, path)?;
     let runs: Option<Vec<f64>> = value.get("runs")?.as_array()?.iter().map(Value::as_f64).collect();
     runs.filter(|runs| !runs.is_empty())
 }
 
 /// Lowest and highest of the runs.
 pub(crate) fn range(figures: &Value, path: &str) -> Option<(f64, f64)> {
-    let value = path.split('.').try_fold(figures, |value, key| value.get(key))?;
+    let value = at(figures, path)?;
     Some((value.get("low")?.as_f64()?, value.get("high")?.as_f64()?))
 }
 

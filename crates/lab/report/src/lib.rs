@@ -41,6 +41,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use measure::run::{RecordedRun, RunError};
+use net::whole_file;
 
 /// Runs that one report takes.
 const RUNS_MAX: usize = 1_000;
@@ -123,18 +124,7 @@ pub fn run(args: &ReportArgs) -> Result<Vec<PathBuf>, ReportError> {
 
 /// As a whole or not at all, so that a report that was good stays where there is no room for a new one.
 fn write(path: &Path, text: &str) -> Result<(), ReportError> {
-    let at = |error| ReportError::Write(path.to_owned(), error);
-    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(at(io::Error::other("it is there and no regular file")));
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = fs::write(&unfinished, text).and_then(|()| fs::rename(&unfinished, path));
-    written.map_err(|error| {
-        // It may not have been made at all.
-        let _ = fs::remove_file(&unfinished);
-        at(error)
-    })
+    whole_file::write(path, text.as_bytes()).map_err(|error| ReportError::Write(path.to_owned(), error))
 }
 
 fn read_all(paths: &[PathBuf]) -> Result<Vec<RecordedRun>, ReportError> {

@@ -246,17 +246,11 @@ fn search_all(
     for way in ways {
         let found = search_one(*way, args, nats_server, report)?;
         let bracket = found.bracket();
-        let mut row = |rate: f64, runs: &[Bounded<Ran>]| {
+        for (rate, runs) in found.rates() {
             let mut figures = Figures::default();
             runs.iter().for_each(|run| figures.add(&run.trial));
             figures.is_above = runs.iter().any(|run| !run.is_under());
             figures.report(report, &way.name(), (rate, payload), (f64::NAN, None), Some((bracket, bound)));
-        };
-        if let Some(rate) = found.rate {
-            row(rate, &found.runs);
-        }
-        if let Some((rate, run)) = &found.above {
-            row(*rate, std::slice::from_ref(run));
         }
     }
     Ok(())
@@ -272,22 +266,14 @@ fn search_one(
     let (bound, seconds) = (args.search.bound(), args.options.seconds);
     let mut first = way.start(args, nats_server)?;
     contenders::run(&mut *first, args, (0, args.search.from(), seconds.min(1.0)))?;
-    let (mut contender, mut runs) = (Some(first), 0);
-    args.search.search(args.options.runs).highest(|rate| {
+    let (start, mut runs) = (|| way.start(args, nats_server), 0);
+    search::highest_of_processes(args.search.search(args.options.runs), first, start, |mut present, rate| {
         report.progress(&format!("{}, {rate:.0}/s", way.name()));
-        let mut present = match contender.take() {
-            Some(present) => present,
-            None => way.start(args, nats_server)?,
-        };
         runs += 1;
-        let trial = match contenders::run(&mut *present, args, (runs, rate, seconds)) {
-            Ok(ran) => {
-                contender = Some(present);
-                ran
-            }
-            Err(error) => Ran::broken(&error),
-        };
-        Ok(Bounded { trial, bound })
+        match contenders::run(&mut *present, args, (runs, rate, seconds)) {
+            Ok(trial) => (Bounded { trial, bound }, Some(present)),
+            Err(error) => (Bounded { trial: Ran::broken(&error), bound }, None),
+        }
     })
 }
 

@@ -158,17 +158,11 @@ impl Plan<'_> {
         for candidate in candidates {
             let found = self.search_one(candidate, report)?;
             let bracket = found.bracket();
-            let mut row = |rate: f64, runs: &[Bounded<Outcome>]| {
+            for (rate, runs) in found.rates() {
                 let mut figures = Figures::default();
                 runs.iter().for_each(|run| figures.add(&run.trial));
                 figures.is_above = runs.iter().any(|run| !run.is_under());
                 figures.report(report, &candidate.name, rate, None, Some((bracket, bound)));
-            };
-            if let Some(rate) = found.rate {
-                row(rate, &found.runs);
-            }
-            if let Some((rate, run)) = &found.above {
-                row(*rate, std::slice::from_ref(run));
             }
         }
         Ok(())
@@ -185,23 +179,20 @@ impl Plan<'_> {
         let mut first = (candidate.start)()?;
         // Caches, buffers and routes are warm when it counts.
         first.run(seconds.min(1.0), 0, (self.search.from(), self.bursts))?;
-        let (mut contender, mut runs) = (Some(first), 0);
-        self.search.search(self.options.runs).highest(|rate| {
-            report.progress(&format!("{}, {rate:.0}/s in", candidate.name));
-            let mut present = match contender.take() {
-                Some(present) => present,
-                None => (candidate.start)()?,
-            };
-            runs += 1;
-            let trial = match present.run(seconds, runs, (rate, self.bursts)) {
-                Ok(outcome) => {
-                    contender = Some(present);
-                    outcome
+        let (search, mut runs) = (self.search.search(self.options.runs), 0);
+        search::highest_of_processes(
+            search,
+            first,
+            || (candidate.start)(),
+            |mut present, rate| {
+                report.progress(&format!("{}, {rate:.0}/s in", candidate.name));
+                runs += 1;
+                match present.run(seconds, runs, (rate, self.bursts)) {
+                    Ok(trial) => (Bounded { trial, bound }, Some(present)),
+                    Err(error) => (Bounded { trial: Outcome::broken(&error), bound }, None),
                 }
-                Err(error) => Outcome::broken(&error),
-            };
-            Ok(Bounded { trial, bound })
-        })
+            },
+        )
     }
 }
 

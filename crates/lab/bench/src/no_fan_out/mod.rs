@@ -26,7 +26,7 @@ use crate::every::TimeEvery;
 use crate::nats_server;
 use crate::options::Cpu;
 use crate::report::{self, Report};
-use crate::search::{Found, Search, Trial};
+use crate::search::{self, Found, Search, Trial};
 use crate::update::NUMBERED_PAYLOAD_BYTES;
 use crate::{BenchError, RunOptions};
 
@@ -229,31 +229,28 @@ fn search(
     // Caches, buffers and routes are warm when it counts.
     system.run(args.from as f64, args, seconds.min(1.0))?;
     system.settle()?;
-    let mut system = Some(system);
     let search = Search {
         from: args.from as f64,
         bounds: BOUNDS,
         precision: f64::from(args.precision) / 100.0,
         confirmations: args.options.runs,
     };
-    search.highest(|rate| {
-        report.progress(&named(rate));
-        let mut present = match system.take() {
-            Some(system) => system,
-            None => System::start(layout, cache, args)?,
-        };
-        let mut outcome = present.run(rate, args, seconds).unwrap_or_else(|error| Outcome::broken(&error));
-        if outcome.is_sustained() {
-            system = Some(present);
-        } else if outcome.broken.is_none() {
-            // A system that does not come to rest has failed.
-            match present.settle() {
-                Ok(()) => system = Some(present),
-                Err(error) => outcome.broken = Some(error.to_string()),
+    search::highest_of_processes(
+        search,
+        system,
+        || System::start(layout, cache, args),
+        |mut present, rate| {
+            report.progress(&named(rate));
+            let mut outcome =
+                present.run(rate, args, seconds).unwrap_or_else(|error| Outcome::broken(&error));
+            if outcome.broken.is_none() && !outcome.is_sustained() {
+                // A system that does not come to rest has failed.
+                outcome.broken = present.settle().err().map(|error| error.to_string());
             }
-        }
-        Ok(outcome)
-    })
+            let still_good = outcome.broken.is_none().then_some(present);
+            (outcome, still_good)
+        },
+    )
 }
 
 /// What was found of a layout.

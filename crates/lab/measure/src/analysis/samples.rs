@@ -1,8 +1,10 @@
 //! Every matched message as a row of a file: for spreadsheets and NumPy.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use net::whole_file::Unfinished;
 
 /// Bytes of the head of a `.npy` file, which has room for any number of rows.
 const NPY_HEAD: usize = 192;
@@ -10,8 +12,7 @@ const NPY_HEAD: usize = 192;
 /// Writes rows of id, time at the first point, latency: CSV, or by its name a NumPy array (`.npy`). The file has its name when it
 /// is whole.
 pub(super) struct Samples {
-    path: PathBuf,
-    unfinished: PathBuf,
+    unfinished: Unfinished,
     file: BufWriter<File>,
     is_npy: bool,
     rows: u64,
@@ -19,20 +20,15 @@ pub(super) struct Samples {
 
 impl Samples {
     pub(super) fn new(path: &Path) -> io::Result<Samples> {
-        // What is renamed over is gone: a device or a pipe would be a file from then on.
-        if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-            return Err(io::Error::other("it is there and no regular file"));
-        }
         let is_npy = path.extension().is_some_and(|extension| extension == "npy");
-        let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_string_lossy();
-        let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&unfinished)?);
+        let (unfinished, file) = Unfinished::create(path)?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
         if is_npy {
             file.write_all(&npy_head(0))?;
         } else {
             file.write_all(b"id,sent_ns,latency_ns\n")?;
         }
-        Ok(Samples { path: path.to_owned(), unfinished, file, is_npy, rows: 0 })
+        Ok(Samples { unfinished, file, is_npy, rows: 0 })
     }
 
     #[inline]
@@ -53,15 +49,8 @@ impl Samples {
         }
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
-        fs::rename(&self.unfinished, &self.path)?;
+        self.unfinished.finish()?;
         Ok(self.rows)
-    }
-}
-
-impl Drop for Samples {
-    fn drop(&mut self) {
-        // Under its own name it is there no more when it was finished.
-        let _ = fs::remove_file(&self.unfinished);
     }
 }
 
